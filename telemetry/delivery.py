@@ -1,0 +1,474 @@
+"""One Shipper for each network sink: bounded, batched, retried, accounted, and never in its host's way.
+
+``put`` is what the host's threads call: a few attribute writes under a re-entrant lock, no waiting, no
+I/O. One daemon thread, started by the first record and keyed by pid, takes batches off the queue, has the
+sink encode and send them, and settles each record in the ledger exactly once.
+
+The queue (``Buffer``) is a class of its own, so that one kept on disk can take its place.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+import weakref
+from collections import deque
+from queue import Empty, SimpleQueue
+from typing import Any, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from telemetry import faults
+from telemetry.ledger import Reason, Row
+
+SENDERS: set[int] = set()
+"""Identifiers of the threads that send. What they log never enters a sink: it would feed itself."""
+
+CALL_TIMEOUT = 10.0
+"""Seconds that one call to a backend may take."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a backend made of one request.
+
+    ``delivered``: all but ``rejected`` records are stored. ``retry``: none is known to be, the same bytes
+    may be sent again, after ``retry_after`` seconds if given. ``split``: some record is refused, it is not
+    said which. ``rejected``: none will ever be taken.
+    """
+
+    kind: Literal["delivered", "retry", "split", "rejected"]
+    rejected: int = 0
+    retry_after: float | None = None
+    message: str = ""
+
+
+class Sink(Protocol):
+    """Encodes and sends; never queues, never retries. Used by one thread at a time."""
+
+    name: str
+    signal: str
+    max_age: float | None
+    """Seconds after which the backend would refuse a record, or None."""
+
+    def encode(self, entries: list[Any]) -> bytes:
+        """One request body for ``entries``. May raise: the Shipper then finds the entry at fault."""
+        ...
+
+    def send(self, body: bytes, timeout: float) -> Verdict:
+        """Send one body. May raise OSError and the like for a connection that failed: that is a retry."""
+        ...
+
+    def close(self) -> None:
+        """Close what is open; ``send`` may be called again all the same (a forked child does)."""
+        ...
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Bounds of one Shipper. Bytes count what entries are said to cost, queued and in flight together."""
+
+    queue_bytes: int = 32 * 1024 * 1024
+    queue_records: int = 50_000
+    batch_bytes: int = 1024 * 1024
+    linger: float = 1.0
+    max_tries: int = 10
+    first_backoff: float = 0.5
+    max_backoff: float = 300.0
+    requests_per_batch: int = 64
+    """How many requests one refused batch may be split into before the rest is given up as rejected."""
+
+
+class Item(NamedTuple):
+    """A queued record: what the sink encodes, its cost in bytes, its time (Unix seconds)."""
+
+    entry: Any
+    cost: int
+    at: float
+
+
+class Buffer:
+    """A FIFO in memory. Its bounds are the Shipper's business; appending and taking are atomic."""
+
+    def __init__(self) -> None:
+        self._items: deque[Item] = deque()
+        self.append = self._items.append
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def take(self, max_bytes: int) -> list[Item]:
+        """The oldest items whose costs fit ``max_bytes``, at least one where there is any."""
+        items, total = [], 0
+        while self._items:
+            if items and total + self._items[0].cost > max_bytes:
+                break
+            item = self._items.popleft()
+            items.append(item)
+            total += item.cost
+        return items
+
+
+class SinkHealth(msgspec.Struct, frozen=True):
+    """How a sink fares: ``last_delivery`` is Unix seconds or None, ``last_error`` a sentence or empty."""
+
+    signal: str
+    sink: str
+    last_delivery: float | None
+    last_error: str
+
+
+class Shipper:
+    """Delivers the records of one sink. All methods may be called from any thread, also in a signal handler."""
+
+    def __init__(self, sink: Sink, row: Row, limits: Limits | None = None) -> None:
+        self.sink = sink
+        self.row = row
+        self.limits = limits or Limits()
+        self._start_afresh()
+        _shippers.add(self)
+
+    def _start_afresh(self) -> None:
+        self._pid = os.getpid()
+        self._buffer = Buffer()
+        self._held_bytes = 0  # queued and in flight
+        self._flying_bytes = 0
+        self._settled = 0  # how many queued records have left, in order
+        self._queued = 0
+        self._lost_since_flush = 0
+        self._thread: threading.Thread | None = None
+        self._signals: SimpleQueue[None] = SimpleQueue()
+        self._idle = True
+        self._hurry = False
+        self._closing: float | None = None  # monotonic deadline
+        self._gone = False
+        self._waiters: list[SimpleQueue[None]] = []
+        self.last_error = ""
+        self.last_delivery: float | None = None
+
+    def after_fork(self) -> None:
+        """Begin at zero in a forked child: queue, thread and figures it inherited stay its parent's."""
+        self.row.reset()
+        self._start_afresh()
+        self.sink.close()
+
+    # -- the host's side ---------------------------------------------------------------------------
+
+    def put(self, entry: Any, cost: int, at: float) -> bool:
+        """Queue one record; False when it was dropped, which the ledger then says. Never blocks, never raises."""
+        if self._pid != os.getpid():  # a fork that Python's hooks did not see (uWSGI forks in C)
+            self.after_fork()
+        row, limits = self.row, self.limits
+        with row.lock:
+            row.emitted += 1
+            if self._closing is not None:
+                row.drop("shutdown")
+                self._lost_since_flush += 1
+                return False
+            if self._held_bytes + cost > limits.queue_bytes or row.pending >= limits.queue_records:
+                row.drop("too_large" if cost > limits.queue_bytes else "queue_full")
+                self._lost_since_flush += 1
+                return False
+            row.pending += 1
+            self._queued += 1
+            self._held_bytes += cost
+            self._buffer.append(Item(entry, cost, at))
+            if not self._idle and (self._hurry or self._held_bytes - self._flying_bytes < limits.batch_bytes):
+                return True
+            self._hurry = not self._idle
+            self._idle = False
+        self._wake()
+        return True
+
+    def drop(self, reason: Reason) -> None:
+        """Count a record that never became an entry as emitted and dropped."""
+        with self.row.lock:
+            self.row.emitted += 1
+            self.row.drop(reason)
+            self._lost_since_flush += 1
+
+    def flush(self, deadline: float) -> bool:
+        """Wait until all that was emitted before is settled, or ``deadline`` (monotonic seconds) passes.
+
+        True only if all of it was delivered. A loss is told once, by the first flush after it.
+        """
+        if self._pid != os.getpid():
+            self.after_fork()
+        waiter: SimpleQueue[None] = SimpleQueue()
+        with self.row.lock:
+            target = self._queued
+            self._waiters.append(waiter)
+            self._hurry = True
+            self._idle = False
+        self._wake()
+        try:
+            while self._settled < target and not self._gone:
+                if self._thread is None and not self._drain_here(deadline):
+                    break
+                remaining = deadline - time.monotonic()
+                if remaining <= 0:
+                    break
+                try:
+                    waiter.get(timeout=remaining)
+                except Empty:
+                    break
+        finally:
+            with self.row.lock:
+                self._waiters.remove(waiter)
+                done = self._settled >= target
+                lost, self._lost_since_flush = self._lost_since_flush, 0
+        return done and not lost
+
+    def close(self, deadline: float) -> None:
+        """Deliver what is queued until ``deadline`` (monotonic seconds); then count the rest as lost to it."""
+        self.begin_close(deadline)
+        self.flush(deadline)
+        with self.row.lock:
+            self._gone = True
+            if self.row.pending:
+                self.row.drop("deadline", self.row.pending)
+                self._lost_since_flush += self.row.pending
+                self.row.pending = 0
+                self._held_bytes = 0
+                self._settled = self._queued
+        self._wake()
+
+    def begin_close(self, deadline: float) -> None:
+        """Take no more records, and hurry; ``close`` then waits. Lets sinks share one deadline."""
+        with self.row.lock:
+            if self._closing is None:
+                self._closing = deadline
+        self._wake()
+
+    def health(self) -> SinkHealth:
+        """How this sink fares."""
+        return SinkHealth(self.sink.signal, self.sink.name, self.last_delivery, self.last_error)
+
+    # -- the sender's side -------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        # SimpleQueue.put is documented as re-entrant; an Event's lock is not.
+        self._signals.put(None)
+        if self._thread is None:
+            self._start()
+
+    def _start(self) -> None:
+        with self.row.lock:
+            if self._thread is not None or self._gone:
+                return
+            name = f"fleetglass-{self.sink.signal}-{self.sink.name}"
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread = thread
+        try:
+            thread.start()
+        except RuntimeError:  # interpreter shutdown, or no threads to be had: flush and close drain instead
+            self._thread = None
+
+    def _run(self) -> None:
+        ident = threading.get_ident()
+        SENDERS.add(ident)
+        try:
+            with _quietly():
+                while (items := self._next_batch()) is not None:
+                    self._deliver_safely(items)
+            self.sink.close()
+        finally:
+            SENDERS.discard(ident)
+
+    def _drain_here(self, deadline: float) -> bool:
+        """Deliver from the calling thread, where none can be started. False when there is nothing to do."""
+        items = self._buffer.take(self.limits.batch_bytes)
+        if not items:
+            return False
+        ident = threading.get_ident()
+        SENDERS.add(ident)
+        try:
+            with self.row.lock:
+                if self._closing is None or self._closing > deadline:
+                    self._closing = deadline
+                self._flying_bytes = sum(item.cost for item in items)
+            self._deliver_safely(items)
+        finally:
+            SENDERS.discard(ident)
+        return True
+
+    def _next_batch(self) -> list[Item] | None:
+        linger_until: float | None = None
+        while True:
+            with self.row.lock:
+                if self._gone:
+                    return None
+                waiting = len(self._buffer)
+                full = self._held_bytes >= self.limits.batch_bytes
+                ready = waiting and (full or self._hurry or self._closing is not None)
+                if not waiting:
+                    if self._closing is not None:
+                        return None
+                    self._idle = True
+                    self._hurry = False
+                    linger_until = None
+            now = time.monotonic()
+            if waiting and linger_until is None:
+                linger_until = now + self.limits.linger
+            if ready or (linger_until is not None and now >= linger_until):
+                items = self._buffer.take(self.limits.batch_bytes)
+                with self.row.lock:
+                    self._hurry = self._hurry and len(self._buffer) > 0 and bool(self._waiters)
+                    self._flying_bytes = sum(item.cost for item in items)
+                return items
+            self._pause(None if linger_until is None else linger_until - now)
+
+    def _pause(self, seconds: float | None) -> None:
+        try:
+            self._signals.get(timeout=seconds)
+            while True:  # one wake-up answers all that were asked for
+                self._signals.get_nowait()
+        except Empty:
+            return
+
+    def _deliver_safely(self, items: list[Item]) -> None:
+        before = self._settled
+        try:
+            self._deliver(items, [self.limits.requests_per_batch])
+        except Exception as error:
+            rest = items[self._settled - before :]
+            self._settle(rest, dropped=len(rest), reason="internal")
+            faults.report("delivery", error)
+
+    def _deliver(self, items: list[Item], budget: list[int]) -> None:
+        items = self._without_old(items)
+        if not items or self._gone:
+            return
+        try:
+            body = self.sink.encode([item.entry for item in items])
+        except Exception as error:
+            self.last_error = f"encode: {type(error).__name__}: {error}"
+            return self._halve(items, budget, "encode")
+        verdict = self._send(body, budget)
+        if verdict.kind == "split":
+            return self._halve(items, budget, "rejected")
+        if verdict.kind == "delivered":
+            self.last_delivery = time.time()
+            lost = min(verdict.rejected, len(items))
+            if not lost:
+                self.last_error = ""
+            return self._settle(items, dropped=lost, reason="rejected")
+        reason: Reason = "rejected" if verdict.kind == "rejected" else "retries"
+        if verdict.kind == "retry" and self._closing is not None:
+            reason = "deadline"
+        self._settle(items, dropped=len(items), reason=reason)
+        return None
+
+    def _halve(self, items: list[Item], budget: list[int], reason: Reason) -> None:
+        """Isolate the entry at fault; its neighbours are delivered."""
+        if len(items) == 1 or budget[0] <= 0:
+            return self._settle(items, dropped=len(items), reason=reason)
+        middle = len(items) // 2
+        self._deliver(items[:middle], budget)
+        self._deliver(items[middle:], budget)
+        return None
+
+    def _without_old(self, items: list[Item]) -> list[Item]:
+        max_age = self.sink.max_age
+        if max_age is None:
+            return items
+        oldest = time.time() - max_age
+        old = [item for item in items if item.at < oldest]
+        if not old:
+            return items
+        self._settle(old, dropped=len(old), reason="too_old")
+        return [item for item in items if item.at >= oldest]
+
+    def _send(self, body: bytes, budget: list[int]) -> Verdict:
+        tries = 0
+        while True:
+            timeout = CALL_TIMEOUT
+            if self._closing is not None:
+                timeout = min(timeout, self._closing - time.monotonic())
+                if timeout <= 0 or self._gone:
+                    return Verdict("retry")
+            budget[0] -= 1
+            try:
+                verdict = self.sink.send(body, timeout)
+            except Exception as error:  # whatever a socket, TLS or a broken answer raises: nothing is known to be stored
+                verdict = Verdict("retry", message=f"{type(error).__name__}: {error}")
+            if verdict.message:
+                self.last_error = verdict.message
+            if verdict.kind == "rejected":
+                self._say_once(verdict.message)
+            if verdict.kind != "retry":
+                return verdict
+            tries += 1
+            if tries >= self.limits.max_tries:
+                self._say_once(verdict.message)
+                return verdict
+            self._back_off(tries, verdict.retry_after)
+
+    def _say_once(self, message: str) -> None:
+        if message and message != getattr(self, "_said", None):
+            self._said = message
+            faults.say(f"{self.sink.signal} to {self.sink.name}: {message}; records are lost, see the ledger")
+
+    def _back_off(self, tries: int, retry_after: float | None) -> None:
+        wait = min(self.limits.first_backoff * 2 ** (tries - 1), self.limits.max_backoff)
+        wait *= random.uniform(0.5, 1.0)  # noqa: S311 - jitter, no secret
+        if retry_after is not None:
+            wait = max(wait, min(retry_after, self.limits.max_backoff))
+        until = time.monotonic() + wait
+        while not self._gone:
+            if self._closing is not None:  # be quick, yet never hammer a backend that is down
+                until = min(until, time.monotonic() + 0.2, self._closing)
+            remaining = until - time.monotonic()
+            if remaining <= 0:
+                return
+            closing = self._closing
+            try:
+                self._signals.get(timeout=remaining)
+            except Empty:
+                return
+            if self._closing is closing and self._waiters:  # a flush asks for one try now
+                until = min(until, time.monotonic() + 0.1)
+
+    def _settle(self, items: list[Item], *, dropped: int, reason: Reason) -> None:
+        cost = sum(item.cost for item in items)
+        with self.row.lock:
+            if self._gone:  # the deadline has counted these already
+                return
+            count = len(items)
+            self.row.pending -= count
+            self.row.delivered += count - dropped
+            if dropped:
+                self.row.drop(reason, dropped)
+                self._lost_since_flush += dropped
+            self._held_bytes -= cost
+            self._flying_bytes -= cost
+            self._settled += count
+            for waiter in self._waiters:
+                waiter.put(None)
+
+
+class _quietly:  # noqa: N801 - reads as a statement: with _quietly()
+    """Suppress OpenTelemetry instrumentation in this thread: our own calls are no spans."""
+
+    def __enter__(self) -> None:
+        from opentelemetry import context
+
+        self._token = context.attach(context.set_value(context._SUPPRESS_INSTRUMENTATION_KEY, True))
+
+    def __exit__(self, *_: object) -> None:
+        from opentelemetry import context
+
+        context.detach(self._token)
+
+
+_shippers: weakref.WeakSet[Shipper] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    SENDERS.clear()
+    for shipper in list(_shippers):
+        shipper.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
