@@ -41,6 +41,42 @@ def pytest_configure(config: pytest.Config) -> None:
     _clear_environment()
 
 
+# Where CI provides every part, a skipped test is a part that went missing, so it fails the run. Only what
+# no package registry offers may be absent (the `stack` marker).
+_skipped: list[str] = []
+
+
+def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail") and "stack" not in getattr(report, "keywords", {}):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        _skipped.append(f"{report.nodeid}: {reason}")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remember skips outside the ``stack`` marker."""
+    _note_skip(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Remember modules that skipped themselves."""
+    _note_skip(report)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that was told that every part is there and skipped a test all the same."""
+    if _skipped and os.environ.get("FLEETGLASS_REQUIRE_BACKENDS") and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say which skips failed the run."""
+    if _skipped and os.environ.get("FLEETGLASS_REQUIRE_BACKENDS"):
+        terminalreporter.section("skipped, though FLEETGLASS_REQUIRE_BACKENDS says that every part is there", red=True)
+        for line in _skipped:
+            terminalreporter.line(line)
+
+
 @dataclass
 class _LoggerState:
     level: int
@@ -61,7 +97,7 @@ class _LoggerState:
         logger.disabled = self.disabled
 
 
-_FRESH = _LoggerState(logging.NOTSET, [], [], True, False)
+_FRESH = _LoggerState(level=logging.NOTSET, handlers=[], filters=[], propagate=True, disabled=False)
 
 
 def _loggers() -> dict[str, logging.Logger]:

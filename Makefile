@@ -1,0 +1,72 @@
+# The developer's interface. Everything runs in .venv, which the first verb makes from requirements.lock.
+# Choose an interpreter with PYTHON=/path/to/python3.12; give pytest more with ARGS='-k loki -x'.
+
+SHELL := /bin/sh
+BIN := .venv/bin
+ARGS ?=
+TYPING := tests/typing
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo test lint format types bench docs backends lock clean
+
+help: ## what each verb does
+	@echo 'Fleetglass. Verbs:'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | \
+		while read -r make verb does; do printf '  make %-9s %s\n' "$$verb" "$$does"; done
+
+env: ## make .venv from requirements.lock (every verb below does it first; costs nothing when done)
+	@PYTHON='$(PYTHON)' sh tools/environment
+
+demo: env ## start the example API, the ingest service and a live page on loopback
+	@echo '==> demo: an API, the ingest service and a live page; Ctrl-C ends it'
+	@exec $(BIN)/python -m examples.demo $(ARGS)
+
+test: env ## run the tests; what needs a missing part is skipped and said (ARGS='-k name')
+	@echo '==> test: unit, integration and browser tests'
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: env ## ruff (rules and format) and the import contracts
+	@echo '==> lint: ruff check'
+	@$(BIN)/ruff check .
+	@echo '==> lint: ruff format'
+	@$(BIN)/ruff format --check .
+	@echo '==> lint: import contracts'
+	@$(BIN)/lint-imports --no-cache
+
+format: env ## let ruff rewrite what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: env $(TYPING)/node_modules/.package-lock.json ## mypy strict on the code, mypy and pyright strict on the public API
+	@echo '==> types: mypy strict on telemetry, ingest, examples, tools and $(TYPING)'
+	@$(BIN)/mypy
+	@echo '==> types: pyright strict on $(TYPING)'
+	@$(TYPING)/node_modules/.bin/pyright --pythonpath $(BIN)/python --project $(TYPING)/pyrightconfig.json
+
+$(TYPING)/node_modules/.package-lock.json: $(TYPING)/package-lock.json
+	@command -v npm >/dev/null || { echo 'make types needs Node.js with npm for pyright: install nodejs and npm.' >&2; exit 1; }
+	@echo '==> types: fetching pyright (once)'
+	@npm ci --prefix $(TYPING) --no-fund --no-audit --loglevel=error
+	@touch $@
+
+bench: env ## run the benchmarks side by side; writes docs/benchmarks/ (about 15 minutes)
+	@echo '==> bench: writes tables, JSON and charts to docs/benchmarks/'
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+docs: env ## write docs/reference/ from the code
+	@echo '==> docs: reference pages'
+	@$(BIN)/python tools/reference.py
+
+backends: env ## build the test backends (VictoriaMetrics, VictoriaLogs, OpenTelemetry Collector) once
+	@echo '==> backends: Go programs for the integration tests, kept per user and rebuilt when their pins change'
+	@$(BIN)/python -m tests.backends $(ARGS)
+
+lock: env ## resolve pyproject.toml again into requirements.lock (ARGS=--upgrade takes newer versions)
+	@echo '==> lock: requirements.lock'
+	@$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
+		--python-version 3.11 --all-extras --group dev pyproject.toml -o requirements.lock --quiet $(ARGS)
+
+clean: ## remove .venv, caches and node_modules (the built backends stay)
+	@echo '==> clean'
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist $(TYPING)/node_modules
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
