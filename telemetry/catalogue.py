@@ -1,0 +1,170 @@
+"""Every metric the project emits, once: name, kind, unit, labels, help, buckets, origin.
+
+The registry makes instruments from this table and refuses what is not in it, the reference page is
+written from it, and dashboards and alerts may name only what stands here. It knows nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["counter", "gauge", "histogram", "info"]
+
+PREFIXES = ("telemetry_", "frontend_", "fleet_", "http_server_")
+"""Name prefixes that are ours: below them only catalogued metrics may be registered."""
+
+OVERFLOW_VALUE = "__other__"
+"""What the cardinality guard writes in place of a label value beyond the limit."""
+
+# Advised boundaries of the semantic conventions for http.server.request.duration, in seconds
+# (opentelemetry.io/docs/specs/semconv/http/http-metrics).
+HTTP_DURATION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+
+
+class MetricSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric family.
+
+    ``name`` is the name as queried: a counter's ends in ``_total``, an info's in ``_info``.
+    ``unit`` is the Prometheus base unit (``seconds``, ``bytes``) or empty; it then ends the name.
+    ``buckets`` are a histogram's upper bounds in ``unit``, without ``+Inf``.
+    ``multiprocess`` says how a gauge of several processes is put together (prometheus_client's modes).
+    ``origin`` is the module that emits it.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    unit: str = ""
+    buckets: tuple[float, ...] = ()
+    multiprocess: Literal["livesum", "livemax", "livemin", "livemostrecent"] = "livesum"
+    origin: str
+
+    @property
+    def family(self) -> str:
+        """Name of the metric family in OpenMetrics: without ``_total`` or ``_info``."""
+        if self.kind == "counter":
+            return self.name.removesuffix("_total")
+        return self.name.removesuffix("_info") if self.kind == "info" else self.name
+
+
+LABELS: dict[str, str] = {
+    "http_request_method": "request method in capitals, `_OTHER` when it is not a known one",
+    "http_route": "route template (`/users/{id}`), `unmatched` when no route took the request",
+    "http_response_status_code": "status code of the response, as three digits",
+    "kind": "what the browser caught: `error`, `unhandledrejection`, `react`, `other`",
+    "label": "name of the label whose values went over the limit",
+    "metric": "name of the metric that was guarded",
+    "reason": "why a record was dropped, one of the ledger's closed list",
+    "result": "`accepted`, or why the report was refused",
+    "signal": "`logs`, `traces` or `metrics`",
+    "sink": "name of the network sink",
+    "version": "version of this library",
+    "where": "part of the library that reported the fault",
+}
+"""What each label means; every label in the catalogue stands here."""
+
+
+def _index(*specs: MetricSpec) -> dict[str, MetricSpec]:
+    return {spec.name: spec for spec in specs}
+
+
+_ROW = ("signal", "sink")
+
+METRICS: dict[str, MetricSpec] = _index(
+    MetricSpec(
+        name="frontend_errors_total",
+        kind="counter",
+        labels=("kind",),
+        help="Browser errors accepted, counted as often as the page says they occurred.",
+        origin="ingest.errors",
+    ),
+    MetricSpec(
+        name="frontend_reports_total",
+        kind="counter",
+        labels=("result",),
+        help="Browser error reports received, by what became of them.",
+        origin="ingest.errors",
+    ),
+    MetricSpec(
+        name="http_server_active_requests",
+        kind="gauge",
+        labels=("http_request_method",),
+        help="HTTP requests being served now.",
+        origin="telemetry.web.asgi",
+    ),
+    MetricSpec(
+        name="http_server_request_duration_seconds",
+        kind="histogram",
+        unit="seconds",
+        labels=("http_request_method", "http_route", "http_response_status_code"),
+        buckets=HTTP_DURATION_BUCKETS,
+        help="Time from the request's arrival to the end of its response.",
+        origin="telemetry.web.asgi",
+    ),
+    MetricSpec(
+        name="target_info",
+        kind="info",
+        help="Attributes of the process that is scraped, one label each; join with it by job and instance.",
+        origin="telemetry.metrics.exposition",
+    ),
+    MetricSpec(
+        name="telemetry_build_info",
+        kind="info",
+        labels=("version",),
+        help="Version of this library; the value is always 1.",
+        origin="telemetry.metrics.accounts",
+    ),
+    MetricSpec(
+        name="telemetry_internal_faults_total",
+        kind="counter",
+        labels=("where",),
+        help="Faults inside the library, which it keeps from the application.",
+        origin="telemetry.faults",
+    ),
+    MetricSpec(
+        name="telemetry_label_overflow_total",
+        kind="counter",
+        labels=("metric", "label"),
+        help=f"Times a label value beyond the limit was replaced by {OVERFLOW_VALUE}.",
+        origin="telemetry.metrics.guard",
+    ),
+    MetricSpec(
+        name="telemetry_records_degraded_total",
+        kind="counter",
+        labels=_ROW,
+        help="Records that had to be mended (cut, unformattable, bad characters) and went out all the same.",
+        origin="telemetry.ledger",
+    ),
+    MetricSpec(
+        name="telemetry_records_delivered_total",
+        kind="counter",
+        labels=_ROW,
+        help="Records that a backend confirmed.",
+        origin="telemetry.ledger",
+    ),
+    MetricSpec(
+        name="telemetry_records_dropped_total",
+        kind="counter",
+        labels=(*_ROW, "reason"),
+        help="Records given up, by reason.",
+        origin="telemetry.ledger",
+    ),
+    MetricSpec(
+        name="telemetry_records_emitted_total",
+        kind="counter",
+        labels=_ROW,
+        help="Log lines, spans and pushed sample batches handed to a network sink.",
+        origin="telemetry.ledger",
+    ),
+    MetricSpec(
+        name="telemetry_records_pending",
+        kind="gauge",
+        labels=_ROW,
+        help="Records queued or on their way: emitted, and neither delivered nor dropped yet.",
+        origin="telemetry.ledger",
+    ),
+)
+"""All metrics by name, in order of name."""
