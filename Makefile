@@ -59,7 +59,7 @@ docs: env ## write docs/reference/ from the code
 
 backends: env ## build the test backends (VictoriaMetrics, VictoriaLogs, OpenTelemetry Collector) once
 	@echo '==> backends: Go programs for the integration tests, kept per user and rebuilt when their pins change'
-	@$(BIN)/python -m tests.backends $(ARGS)
+	@$(BIN)/python tests/backends/build.py $(ARGS)
 
 lock: env ## resolve pyproject.toml again into requirements.lock (ARGS=--upgrade takes newer versions)
 	@echo '==> lock: requirements.lock'

@@ -1,0 +1,258 @@
+"""Write ``docs/reference/``: settings, metrics and the public API, each from the table or code it describes.
+
+Deterministic: the same code gives the same bytes on every Python, so that a test can compare the
+committed pages (``tests/unit/test_house.py``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = Path("docs/reference")
+
+# Public modules, in the order a reader meets them. Their ``__all__`` is the public API.
+PUBLIC = ("telemetry", "telemetry.web", "telemetry.worker", "telemetry.agent", "telemetry.testing", "ingest")
+
+_NOTE = "<!-- Written by `make docs` from {source}; do not edit. -->\n\n"
+
+
+def public_modules() -> list[str]:
+    """Those of ``PUBLIC`` that exist; later ones come with the parts that they belong to."""
+    return [name for name in PUBLIC if importlib.util.find_spec(name) is not None]
+
+
+def public_names() -> dict[str, list[str]]:
+    """Public names by module, as ``__all__`` gives them, sorted."""
+    return {name: sorted(importlib.import_module(name).__all__) for name in public_modules()}
+
+
+def cell(text: str) -> str:
+    """Text for one cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    head = list(head)
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    lines += ["| " + " | ".join(cell(value) for value in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def annotation(value: object) -> str:
+    """A type as it stands in the source."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, type):
+        return value.__name__
+    return str(value).replace("typing.", "").replace("collections.abc.", "")
+
+
+def default(value: object) -> str:
+    """A default as text; what prints as an address or differs by machine becomes an ellipsis."""
+    plain = value is None or isinstance(value, bool | int | float | str | tuple)
+    return repr(value) if plain else "{}" if isinstance(value, Mapping) and not value else "..."
+
+
+def signature(name: str, called: object) -> str:
+    """``name(arguments) -> result``, one line when it fits and one argument a line when it doesn't."""
+    try:
+        found = inspect.signature(called)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return f"{name}(...)"
+    parts: list[str] = []
+    keyword_only = False
+    parameters = [each for each in found.parameters.values() if each.name not in {"self", "cls"}]
+    for each in parameters:
+        if each.kind is each.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            if not any(other.kind is other.VAR_POSITIONAL for other in parameters):
+                parts.append("*")
+        if each.kind is each.VAR_POSITIONAL:
+            keyword_only = True
+        star = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
+        text = f"{star}{each.name}"
+        typed = each.annotation is not each.empty
+        if typed:
+            text += f": {annotation(each.annotation)}"
+        if each.default is not each.empty:
+            text += f" = {default(each.default)}" if typed else f"={default(each.default)}"
+        parts.append(text)
+    result = "" if found.return_annotation is found.empty else f" -> {annotation(found.return_annotation)}"
+    line = f"{name}({', '.join(parts)}){result}"
+    if len(line) <= 100:
+        return line
+    return f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){result}"
+
+
+def first_paragraph(value: object) -> str:
+    """The first paragraph of a docstring, as Markdown; empty when there is none."""
+    text = inspect.getdoc(value) or ""
+    paragraph = text.split("\n\n", 1)[0]
+    return " ".join(paragraph.split()).replace("``", "`")
+
+
+def own_doc(value: Any) -> str:
+    """The docstring that a name brings itself: a class's inherited one does not count."""
+    if inspect.isclass(value):
+        return "" if value.__dict__.get("__doc__") is None else first_paragraph(value)
+    return first_paragraph(value)
+
+
+def members(value: type) -> Iterable[tuple[str, str, str]]:
+    """Public methods and properties that a class defines itself: kind, signature, first paragraph."""
+    for name, member in vars(value).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property):
+            result = inspect.signature(member.fget).return_annotation if member.fget else Any
+            yield name, f"{name}: {annotation(result)}", first_paragraph(member)
+        elif isinstance(member, classmethod | staticmethod):
+            yield name, signature(name, getattr(value, name)), first_paragraph(member.__func__)
+        elif inspect.isfunction(member):
+            yield name, signature(name, member), first_paragraph(member)
+
+
+def fields(value: type) -> Iterable[tuple[str, str]]:
+    """Fields of a Struct or dataclass: name and type, in order."""
+    own = getattr(value, "__struct_fields__", None)
+    if own is None and dataclasses.is_dataclass(value):
+        own = tuple(field.name for field in dataclasses.fields(value))
+    annotations: dict[str, object] = {}
+    for base in reversed(value.__mro__):
+        annotations.update(inspect.get_annotations(base))
+    for name in own or ():
+        if not name.startswith("_"):
+            yield name, annotation(annotations.get(name, ""))
+
+
+def describe(module: str, name: str) -> str:
+    """One public name as a section."""
+    value = getattr(importlib.import_module(module), name)
+    lines = [f"### `{module}.{name}`", ""]
+    if inspect.isclass(value):
+        problem = issubclass(value, BaseException)
+        shape = f"class {name}({value.__bases__[0].__name__})" if problem else signature(f"class {name}", value)
+        if name == "Config":
+            shape = "class Config"
+        lines += ["```python", shape, "```", "", first_paragraph(value), ""]
+        if name == "Config":
+            lines += ["Its fields are the settings in [settings.md](settings.md).", ""]
+        else:
+            lines += [f"- `{field}: {kind}`" for field, kind in fields(value)]
+            lines += [
+                f"- `{' '.join(shape.split())}`: {text}" if text else f"- `{' '.join(shape.split())}`"
+                for _, shape, text in members(value)
+            ]
+            if lines[-1]:
+                lines.append("")
+    elif callable(value):
+        lines += ["```python", signature(name, value), "```", "", first_paragraph(value), ""]
+    else:
+        lines += [f"`{type(value).__name__}`", ""]
+    return "\n".join(lines)
+
+
+def api_page() -> str:
+    """The public API: every public name with its signature and the first paragraph of its docstring."""
+    parts = ["# Public API\n\n", _NOTE.format(source="the code"), "Everything else is internal and may change.\n\n"]
+    for module, names in public_names().items():
+        parts.append(f"## {module}\n\n{first_paragraph(importlib.import_module(module))}\n\n")
+        parts += [describe(module, name) + "\n" for name in names]
+    return "".join(parts).rstrip() + "\n"
+
+
+def metrics_page() -> str:
+    """Every metric of the catalogue, and what each label means."""
+    from telemetry.catalogue import LABELS, METRICS
+
+    rows = (
+        (
+            f"`{spec.name}`",
+            spec.kind,
+            spec.unit or "–",
+            ", ".join(f"`{label}`" for label in spec.labels) or "–",
+            spec.help,
+            f"`{spec.origin}`",
+        )
+        for spec in METRICS.values()
+    )
+    buckets = (
+        (f"`{spec.name}`", ", ".join(f"{bound:g}" for bound in spec.buckets))
+        for spec in METRICS.values()
+        if spec.buckets
+    )
+    return "".join(
+        (
+            "# Metrics\n\n",
+            _NOTE.format(source="`telemetry/catalogue.py`"),
+            "Every metric that the project emits. Names are as queried; your own metrics in the default registry\n",
+            "of prometheus-client appear beside them, untouched.\n\n",
+            table(("name", "kind", "unit", "labels", "meaning", "from"), rows),
+            "\n## Labels\n\n",
+            table(("label", "meaning"), ((f"`{name}`", text) for name, text in LABELS.items())),
+            "\n## Buckets\n\n",
+            "Upper bounds; `+Inf` comes last.\n\n",
+            table(("histogram", "bounds"), buckets),
+        )
+    )
+
+
+def settings_page() -> str:
+    """Every setting, grouped as in the table of settings."""
+    from telemetry.config import SETTINGS
+
+    parts = [
+        "# Settings\n\n",
+        _NOTE.format(source="`telemetry/config/settings.py`"),
+        "An argument of `telemetry.setup` wins over an environment variable, and that over the default. What is\n",
+        "wrong is reported together: `setup` raises one `ConfigError` that names every bad value and what was\n",
+        "expected. `fleetglass config` prints what is in effect and where each value came from.\n\n",
+        "`OTEL_*` variables keep their standard meaning, with one deviation: without an endpoint nothing is exported\n",
+        "(the standard default is an endpoint on localhost).\n",
+    ]
+    for group in dict.fromkeys(setting.group for setting in SETTINGS):
+        rows = (
+            (
+                f"`{setting.name}`",
+                ", ".join(f"`{name}`" for name in setting.env),
+                setting.kind.label,
+                f"`{shown}`" if (shown := setting.show(setting.default)) else "–",
+                setting.doc + (" Secret: never shown." if setting.secret else ""),
+            )
+            for setting in SETTINGS
+            if setting.group == group
+        )
+        parts += [f"\n## {group}\n\n", table(("setting", "variable", "kind", "default", "meaning"), rows)]
+    return "".join(parts)
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page by its path in the repository."""
+    return {
+        PAGES / "api.md": api_page(),
+        PAGES / "metrics.md": metrics_page(),
+        PAGES / "settings.md": settings_page(),
+    }
+
+
+def main() -> None:
+    """Write each page that has changed, and say so."""
+    for path, text in pages().items():
+        file = ROOT / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        before = file.read_text(encoding="utf-8") if file.exists() else None
+        if before != text:
+            file.write_text(text, encoding="utf-8")
+        print(f"{'unchanged' if before == text else 'written  '} {path}")
+
+
+if __name__ == "__main__":
+    main()
