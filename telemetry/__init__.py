@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from telemetry.config import Config, ConfigError
-    from telemetry.logs import ReadyLine, bind
+    from telemetry.logs import ReadyLine, bind, carry
     from telemetry.logs.structlog import structlog_processor
     from telemetry.pipeline import Telemetry, active, setup
     from telemetry.traces import extract, inject, span, trace_id, traced
@@ -23,6 +23,7 @@ _HOME = {
     "Telemetry": "telemetry.pipeline",
     "active": "telemetry.pipeline",
     "bind": "telemetry.logs",
+    "carry": "telemetry.logs",
     "extract": "telemetry.traces",
     "inject": "telemetry.traces",
     "setup": "telemetry.pipeline",
@@ -39,6 +40,7 @@ __all__ = [
     "Telemetry",
     "active",
     "bind",
+    "carry",
     "extract",
     "inject",
     "setup",

@@ -99,13 +99,26 @@ class Ledger:
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], Row] = {}
 
-    def row(self, signal: str, sink: str) -> Row:
-        """The row of ``signal`` (``logs``, ``traces``, ``metrics``) and ``sink`` (``loki``, ``otlp``, …)."""
-        return self._rows.setdefault((signal, sink), Row(signal, sink))
+    def open(self, signal: str, sink: str) -> Row:
+        """A new row at zero for ``signal`` (``logs``, ``traces``, ``metrics``) and ``sink`` (``loki``, ``otlp``, …).
+
+        It takes the place of a closed one of the same name: what a former ``setup()`` sent is history.
+        """
+        row = self._rows[signal, sink] = Row(signal, sink)
+        return row
+
+    def close(self, row: Row) -> None:
+        """Take ``row`` out; its holder may still read it."""
+        if self._rows.get((row.signal, row.sink)) is row:
+            del self._rows[row.signal, row.sink]
 
     def snapshot(self) -> tuple[RowSnapshot, ...]:
         """A snapshot of every row; each is consistent in itself."""
         return tuple(row.snapshot() for row in list(self._rows.values()))
+
+
+PROCESS = Ledger()
+"""The ledger of this process: what ``/metrics``, ``health()`` and ``/readyz?verbose`` read."""
 
 
 def describe(rows: tuple[RowSnapshot, ...]) -> str:

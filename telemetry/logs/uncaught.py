@@ -1,0 +1,53 @@
+"""Exceptions that nobody caught, as log records: of the main thread and of other threads.
+
+asyncio logs its own (``Task exception was never retrieved``) through the logger ``asyncio``.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from types import TracebackType
+from typing import Any
+
+_log = logging.getLogger("uncaught")
+_before: dict[str, Any] = {}
+
+
+def install(*, quiet: bool) -> None:
+    """Hook in. ``quiet``: stdout already shows the record, so Python's own print on stderr is left out."""
+    if _before:
+        return
+    _before["main"], _before["thread"] = sys.excepthook, threading.excepthook
+
+    def main(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            return _before["main"](kind, error, trace)  # type: ignore[no-any-return]
+        _log.critical("uncaught exception", exc_info=(kind, error, trace))
+        if not (quiet and _before["main"] is sys.__excepthook__):
+            _before["main"](kind, error, trace)
+        return None
+
+    def thread(args: threading.ExceptHookArgs) -> None:
+        if args.exc_value is not None and not issubclass(args.exc_type, SystemExit):
+            name = args.thread.name if args.thread else "unknown"
+            info = (args.exc_type, args.exc_value, args.exc_traceback)
+            _log.critical("uncaught exception in thread", exc_info=info, extra={"thread_name": name})
+        if not (quiet and _before["thread"] is threading.__excepthook__):
+            _before["thread"](args)
+
+    _before["ours"] = (main, thread)
+    sys.excepthook, threading.excepthook = main, thread
+
+
+def uninstall() -> None:
+    """Put back what was there, unless somebody has hooked in since."""
+    if not _before:
+        return
+    main, thread = _before["ours"]
+    if sys.excepthook is main:
+        sys.excepthook = _before["main"]
+    if threading.excepthook is thread:
+        threading.excepthook = _before["thread"]
+    _before.clear()

@@ -1,0 +1,134 @@
+"""The one tracer provider that this process ever installs: it stays, what is behind it changes.
+
+OpenTelemetry lets a global provider be set once. Ours is set by the first ``setup()`` and stands in front
+of whatever engine is active: the SDK's now, none before ``setup()`` and after ``shutdown()``, another after
+the next ``setup()``. Tracers that libraries hold since import go on working throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.util.types import Attributes
+
+from telemetry import faults
+
+_NOOP = trace.NoOpTracerProvider()
+
+
+class Provider(trace.TracerProvider):
+    """Hands out tracers that always speak to the engine of the moment (``use``)."""
+
+    def __init__(self) -> None:
+        self.engine: trace.TracerProvider = _NOOP
+        self.generation = 0
+
+    def use(self, engine: trace.TracerProvider | None) -> None:
+        """Put ``engine`` behind every tracer, or nothing."""
+        self.engine = engine or _NOOP
+        self.generation += 1
+
+    def get_tracer(
+        self,
+        instrumenting_module_name: str,
+        instrumenting_library_version: str | None = None,
+        schema_url: str | None = None,
+        attributes: Attributes = None,
+    ) -> trace.Tracer:
+        """A tracer that outlives every engine."""
+        return Tracer(self, (instrumenting_module_name, instrumenting_library_version, schema_url, attributes))
+
+    def __getattr__(self, name: str) -> Any:
+        # ``add_span_processor``, ``force_flush``, ``resource``: what an SDK provider has beyond the API.
+        if name.startswith("__") or name == "engine":
+            raise AttributeError(name)
+        return getattr(self.engine, name)
+
+
+class Tracer(trace.Tracer):
+    """A tracer of one instrumentation scope, bound to the engine on use."""
+
+    def __init__(self, provider: Provider, scope: tuple[Any, ...]) -> None:
+        self._provider = provider
+        self._scope = scope
+        self._generation = -1
+        self._tracer: trace.Tracer = trace.NoOpTracer()
+
+    def _now(self) -> trace.Tracer:
+        provider = self._provider
+        if self._generation != provider.generation:
+            generation = provider.generation
+            self._tracer = provider.engine.get_tracer(*self._scope)
+            self._generation = generation
+        return self._tracer
+
+    def start_span(
+        self,
+        name: str,
+        context: Context | None = None,
+        kind: trace.SpanKind = trace.SpanKind.INTERNAL,
+        attributes: Attributes = None,
+        links: Any = None,
+        start_time: int | None = None,
+        record_exception: bool = True,
+        set_status_on_exception: bool = True,
+    ) -> trace.Span:
+        """As the API says."""
+        return self._now().start_span(
+            name, context, kind, attributes, links, start_time, record_exception, set_status_on_exception
+        )
+
+    def start_as_current_span(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """As the API says: a context manager and decorator."""
+        return self._now().start_as_current_span(name, *args, **kwargs)
+
+
+PROVIDER = Provider()
+"""The provider of this process."""
+
+
+def install() -> bool:
+    """Make ``PROVIDER`` OpenTelemetry's global provider; False when another one already is.
+
+    Then the other stays (the API allows no replacement) and spans made through it do not reach our sinks;
+    ours, made through ``telemetry.span``, do.
+    """
+    current = trace.get_tracer_provider()
+    if current is PROVIDER:
+        return True
+    if isinstance(current, trace.ProxyTracerProvider):
+        trace.set_tracer_provider(PROVIDER)
+        return True
+    kind = f"{type(current).__module__}.{type(current).__qualname__}"
+    faults.say(
+        f"another OpenTelemetry tracer provider ({kind}) was installed before telemetry.setup(): its spans are "
+        "exported by it, not by fleetglass; call telemetry.setup() first"
+    )
+    return False
+
+
+def use_span(span: trace.Span) -> AbstractContextManager[Any]:
+    """Make ``span`` current for a block, without ending it."""
+    return trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False)
+
+
+def each(iterator: Iterator[Any], span: trace.Span) -> Iterator[Any]:
+    """Iterate with ``span`` current in the iterator's own steps only, and end it with the last."""
+    try:
+        while True:
+            with use_span(span):
+                try:
+                    item = next(iterator)
+                except StopIteration:
+                    return
+            yield item
+    except Exception as error:
+        span.record_exception(error)
+        span.set_status(trace.Status(trace.StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+        raise
+    finally:
+        span.end()
