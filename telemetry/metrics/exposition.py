@@ -175,7 +175,7 @@ class Exposition:
                 for family in source.families():
                     union.add(family, source.name)
             except Exception as error:
-                faults.report(f"metrics.collect: {source.name}", error)
+                faults.report("metrics.collect", f"{source.name} failed: {type(error).__name__}: {error}")
         return _with_target(union.families, identity)
 
     def _say_clash(self, family: Metric, source: str, first: Metric, first_source: str) -> None:
