@@ -22,7 +22,13 @@ _SECRET_KEY = re.compile(rf"(^|[_.\-\s])({_WORDS}|token|pwd|auth)($|[_.\-\s])|pa
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 # Nearly all texts hold none of these, and are told so by one search.
-_HINT = re.compile(r"[=:]|eyJ|[Bb]earer ").search
+_HINT = re.compile(r"[=:]|eyJ|-----BEGIN |[Bb](?:earer|asic)\s|B(?:EARER|ASIC)\s").search
+# Each shape holds one of these. Looking for them costs a twentieth of the shapes, and tracebacks, which are
+# long and full of colons, seldom hold any.
+_MARKS = (
+    *("passw", "passphrase", "secret", "key", "token", "credential", "authorization", "cookie"),
+    *("bearer", "basic", "pwd", "eyj", "@"),
+)
 # A run of letters is entered once, at its start (hence the lookbehinds): `\b` would try every dot of "a.a.a…"
 # and take a second for 16 KB.
 _SHAPES = re.compile(
@@ -44,7 +50,13 @@ def _mask(match: re.Match[str]) -> str:
 
 def text(value: str) -> str:
     """``value`` with every secret of a well-known shape replaced by ``[scrubbed]``."""
-    return _SHAPES.sub(_mask, value) if _HINT(value) else value
+    if not _HINT(value):
+        return value
+    lowered = value.lower()
+    for mark in _MARKS:
+        if mark in lowered:
+            return _SHAPES.sub(_mask, value)
+    return value
 
 
 class Scrubber:
