@@ -20,6 +20,7 @@ from opentelemetry import trace
 
 from telemetry import scrub
 from telemetry.logs import context
+from telemetry.text import printable, text_of
 
 RESERVED = frozenset(
     "ts level logger msg trace_id span_id exception_type exception_message exception_stacktrace stack_info cut".split()
@@ -192,31 +193,3 @@ def field_name(key: object) -> str:
     if isinstance(key, str) and len(_names) < 4096:  # keys made from data would otherwise grow this for ever
         _names[key] = name
     return name
-
-
-def printable(value: object) -> str:
-    """``str(value)``, or a word in its place where that raises."""
-    return text_of(value)[0]
-
-
-def text_of(value: object) -> tuple[str, bool]:
-    """``value`` as text, and whether it had to be mended. Containers are JSON; bytes are text; nothing raises."""
-    try:
-        if isinstance(value, str):
-            return str(value), False
-        if isinstance(value, BaseException):
-            return f"{type(value).__name__}: {value}", False
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            return bytes(value).decode(errors="backslashreplace"), False
-        if isinstance(value, (dict, list, tuple, set, frozenset, msgspec.Struct)):
-            return _json(value), False
-        return str(value), False
-    except Exception:  # a raising __str__, a cycle, bottomless nesting
-        return f"<unprintable {type(value).__name__}>", True
-
-
-def _json(value: object) -> str:
-    try:
-        return msgspec.json.encode(value, enc_hook=printable).decode()
-    except (TypeError, ValueError, OverflowError):  # odd keys, half surrogates, integers beyond 64 bits
-        return repr(value)

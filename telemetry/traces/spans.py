@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 
 from opentelemetry import trace
 
+from telemetry.text import printable
 from telemetry.traces.provider import PROVIDER, each, use_span
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -109,8 +110,6 @@ def _value(value: object) -> Any:
         kinds = {type(item) for item in value}
         if len(kinds) <= 1 and kinds <= {str, bool, int, float}:
             return list(value)
-    from telemetry.logs.event import printable
-
     return printable(value)
 
 
