@@ -115,15 +115,17 @@ class Server:
         ready: Callable[[Sequence[int]], str],
         timeout: float,
         status: int = 200,
+        environ: Mapping[str, str] | None = None,
     ) -> tuple[Server, list[int]]:
         """Run ``command(ports)`` in ``folder`` until ``ready(ports)``, a URL, answers ``status``.
 
+        ``environ`` is the whole environment of the process; None: that of the tests.
         A port may be taken between choosing and binding it, so a server that dies of that gets other ports.
         Raises ServerError with the end of its log when it exits, or isn't ready after ``timeout`` seconds.
         """
         for attempt in range(3):
             chosen = free_ports(ports)
-            server = cls._launch(name, command(chosen), folder)
+            server = cls._launch(name, command(chosen), folder, environ)
             try:
                 server._wait(ready(chosen), timeout, status)
             except ServerError as error:
@@ -138,7 +140,7 @@ class Server:
         raise AssertionError("unreachable")
 
     @classmethod
-    def _launch(cls, name: str, command: Sequence[str], folder: Path) -> Server:
+    def _launch(cls, name: str, command: Sequence[str], folder: Path, environ: Mapping[str, str] | None) -> Server:
         # A test run that is killed outright can't clean up: let the kernel take the server with it where it can.
         bound = shutil.which("setpriv")
         prefix = [bound, "--pdeathsig", "KILL"] if bound else []
@@ -147,6 +149,7 @@ class Server:
             process = subprocess.Popen(
                 [*prefix, *command],
                 cwd=folder,
+                env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -178,3 +181,12 @@ class Server:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def finish(self, timeout: float) -> int:
+        """Ask it to end and wait for it; the exit code, negative for a signal. Raises ServerError if it stays."""
+        self._process.terminate()
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.stop(0)
+            raise ServerError(f"{self.name} did not end within {timeout:.0f} s:\n{self.log_tail()}") from None

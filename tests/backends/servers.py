@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,11 +42,19 @@ def vector(answer: Any) -> list[Sample]:
     return [Sample(each["metric"], float(each["value"][1]), float(each["value"][0])) for each in result]
 
 
+_SCRAPE_CONFIG = """\
+global: {scrape_interval: 1s, scrape_timeout: 1s}
+scrape_configs:
+  - {job_name: tests, file_sd_configs: [{files: ["targets/*.json"]}]}
+"""
+
+
 class VictoriaMetrics:
     """A single-node VictoriaMetrics with the response cache and the latency offset off."""
 
-    def __init__(self, server: Server, port: int) -> None:
+    def __init__(self, server: Server, port: int, folder: Path) -> None:
         self.server = server
+        self._targets = folder / "targets"
         self.url = f"http://127.0.0.1:{port}"
         self.push_url = f"{self.url}/api/v1/import/prometheus"
         self.otlp_metrics_url = f"{self.url}/opentelemetry/v1/metrics"
@@ -54,6 +63,8 @@ class VictoriaMetrics:
     def start(cls, folder: Path) -> VictoriaMetrics:
         """Start it with its data in ``folder``; ready in about 0.3 s."""
         binary = program("victoria-metrics")
+        (folder / "targets").mkdir()
+        (folder / "scrape.yaml").write_text(_SCRAPE_CONFIG, encoding="utf-8")
 
         def command(ports: Sequence[int]) -> list[str]:
             return [
@@ -63,13 +74,30 @@ class VictoriaMetrics:
                 "-search.latencyOffset=0s",
                 "-search.disableCache",
                 "-opentelemetry.usePrometheusNaming=true",
+                "-promscrape.config=scrape.yaml",
+                "-promscrape.fileSDCheckInterval=1s",
                 "-memory.allowedBytes=256MiB",
             ]
 
         server, ports = Server.start(
             "victoria-metrics", folder, 1, command, lambda ports: f"http://127.0.0.1:{ports[0]}/health", 30
         )
-        return cls(server, ports[0])
+        return cls(server, ports[0], folder)
+
+    @contextmanager
+    def scraping(self, address: str, job: str) -> Iterator[None]:
+        """Scrape ``http://address/metrics`` each second meanwhile, under ``job`` and ``instance=address``.
+
+        The first scrape comes within about three seconds.
+        """
+        file = self._targets / f"{job}.json"
+        written = file.with_suffix(".new")
+        written.write_text(json.dumps([{"targets": [address], "labels": {"job": job}}]), encoding="utf-8")
+        written.rename(file)
+        try:
+            yield
+        finally:
+            file.unlink()
 
     def push(self, text: str) -> None:
         """Import samples in Prometheus text; a timestamp is milliseconds since the epoch."""

@@ -86,6 +86,13 @@ def test_victoria_metrics_answers_a_query_about_an_imported_sample(
     assert victoria_metrics.series(f'{{job="{service}"}}') == [sample.labels]
 
 
+def test_victoria_metrics_scrapes_what_it_is_pointed_at(victoria_metrics: VictoriaMetrics, service: str) -> None:
+    address = victoria_metrics.url.removeprefix("http://")
+    with victoria_metrics.scraping(address, service):
+        found = eventually(lambda: victoria_metrics.query(f'up{{job="{service}"}}'))
+    assert [(sample.labels["instance"], sample.value) for sample in found] == [(address, 1)]
+
+
 def test_victoria_logs_reads_a_loki_push_with_structured_metadata(victoria_logs: VictoriaLogs, service: str) -> None:
     line = 'level=info msg="안녕 🙂" user="a b"'
     entry = [str(time.time_ns()), line, {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"}]
