@@ -142,6 +142,8 @@ class Shipper:
         self._hurry = False
         self._closing: float | None = None  # monotonic deadline
         self._gone = False
+        self._here: float | None = None  # monotonic deadline of a caller that drains on its own thread
+        self._said = ""
         self._waiters: list[SimpleQueue[None]] = []
         self.last_error = ""
         self.last_delivery: float | None = None
@@ -197,6 +199,9 @@ class Shipper:
         waiter: SimpleQueue[None] = SimpleQueue()
         with self.row.lock:
             target = self._queued
+            if self._settled >= target:
+                lost, self._lost_since_flush = self._lost_since_flush, 0
+                return not lost
             self._waiters.append(waiter)
             self._hurry = True
             self._idle = False
@@ -219,26 +224,42 @@ class Shipper:
                 lost, self._lost_since_flush = self._lost_since_flush, 0
         return done and not lost
 
-    def close(self, deadline: float) -> None:
-        """Deliver what is queued until ``deadline`` (monotonic seconds); then count the rest as lost to it."""
+    def hurry(self) -> None:
+        """Send what is queued now, without waiting for it; ``flush`` then waits. Lets sinks work side by side."""
+        with self.row.lock:
+            if self._settled >= self._queued:
+                return
+            self._hurry = True
+            self._idle = False
+        self._wake()
+
+    def close(self, deadline: float) -> bool:
+        """Deliver what is queued until ``deadline`` (monotonic seconds); then count the rest as lost to it.
+
+        True only if all was delivered.
+        """
         self.begin_close(deadline)
-        self.flush(deadline)
+        clean = self.flush(deadline)
         with self.row.lock:
             self._gone = True
             if self.row.pending:
+                clean = False
                 self.row.drop("deadline", self.row.pending)
                 self._lost_since_flush += self.row.pending
                 self.row.pending = 0
                 self._held_bytes = 0
                 self._settled = self._queued
-        self._wake()
+        if self._thread is not None:
+            self._wake()
+        return clean
 
     def begin_close(self, deadline: float) -> None:
         """Take no more records, and hurry; ``close`` then waits. Lets sinks share one deadline."""
         with self.row.lock:
             if self._closing is None:
                 self._closing = deadline
-        self._wake()
+        if self._thread is not None:
+            self._wake()
 
     def health(self) -> SinkHealth:
         """How this sink fares."""
@@ -272,8 +293,11 @@ class Shipper:
                 while (items := self._next_batch()) is not None:
                     self._deliver_safely(items)
             self.sink.close()
+        except Exception as error:
+            faults.report("delivery", error)
         finally:
             SENDERS.discard(ident)
+            self._thread, self._idle = None, True  # so that the next record starts another
 
     def _drain_here(self, deadline: float) -> bool:
         """Deliver from the calling thread, where none can be started. False when there is nothing to do."""
@@ -283,12 +307,13 @@ class Shipper:
         ident = threading.get_ident()
         SENDERS.add(ident)
         try:
+            self._here = deadline
             with self.row.lock:
-                if self._closing is None or self._closing > deadline:
-                    self._closing = deadline
-                self._flying_bytes = sum(item.cost for item in items)
-            self._deliver_safely(items)
+                self._flying_bytes = _cost(items)
+            with _quietly():
+                self._deliver_safely(items)
         finally:
+            self._here = None
             SENDERS.discard(ident)
         return True
 
@@ -314,7 +339,7 @@ class Shipper:
                 items = self._buffer.take(self.limits.batch_bytes)
                 with self.row.lock:
                     self._hurry = self._hurry and len(self._buffer) > 0 and bool(self._waiters)
-                    self._flying_bytes = sum(item.cost for item in items)
+                    self._flying_bytes = _cost(items)
                 return items
             self._pause(None if linger_until is None else linger_until - now)
 
@@ -331,8 +356,8 @@ class Shipper:
         try:
             self._deliver(items, [self.limits.requests_per_batch])
         except Exception as error:
-            rest = items[self._settled - before :]
-            self._settle(rest, dropped=len(rest), reason="internal")
+            rest = len(items) - (self._settled - before)
+            self._settle(rest, self._flying_bytes, dropped=rest, reason="internal")
             faults.report("delivery", error)
 
     def _deliver(self, items: list[Item], budget: list[int]) -> None:
@@ -352,17 +377,17 @@ class Shipper:
             lost = min(verdict.rejected, len(items))
             if not lost:
                 self.last_error = ""
-            return self._settle(items, dropped=lost, reason="rejected")
+            return self._settle(len(items), _cost(items), dropped=lost, reason="rejected")
         reason: Reason = "rejected" if verdict.kind == "rejected" else "retries"
-        if verdict.kind == "retry" and self._closing is not None:
+        if verdict.kind == "retry" and (self._closing or self._here):
             reason = "deadline"
-        self._settle(items, dropped=len(items), reason=reason)
+        self._settle(len(items), _cost(items), dropped=len(items), reason=reason)
         return None
 
     def _halve(self, items: list[Item], budget: list[int], reason: Reason) -> None:
         """Isolate the entry at fault; its neighbours are delivered."""
         if len(items) == 1 or budget[0] <= 0:
-            return self._settle(items, dropped=len(items), reason=reason)
+            return self._settle(len(items), _cost(items), dropped=len(items), reason=reason)
         middle = len(items) // 2
         self._deliver(items[:middle], budget)
         self._deliver(items[middle:], budget)
@@ -376,15 +401,16 @@ class Shipper:
         old = [item for item in items if item.at < oldest]
         if not old:
             return items
-        self._settle(old, dropped=len(old), reason="too_old")
+        self._settle(len(old), _cost(old), dropped=len(old), reason="too_old")
         return [item for item in items if item.at >= oldest]
 
     def _send(self, body: bytes, budget: list[int]) -> Verdict:
         tries = 0
         while True:
             timeout = CALL_TIMEOUT
-            if self._closing is not None:
-                timeout = min(timeout, self._closing - time.monotonic())
+            deadline = self._closing or self._here
+            if deadline is not None:
+                timeout = min(timeout, deadline - time.monotonic())
                 if timeout <= 0 or self._gone:
                     return Verdict("retry")
             budget[0] -= 1
@@ -405,7 +431,7 @@ class Shipper:
             self._back_off(tries, verdict.retry_after)
 
     def _say_once(self, message: str) -> None:
-        if message and message != getattr(self, "_said", None):
+        if message and message != self._said:
             self._said = message
             faults.say(f"{self.sink.signal} to {self.sink.name}: {message}; records are lost, see the ledger")
 
@@ -416,8 +442,9 @@ class Shipper:
             wait = max(wait, min(retry_after, self.limits.max_backoff))
         until = time.monotonic() + wait
         while not self._gone:
-            if self._closing is not None:  # be quick, yet never hammer a backend that is down
-                until = min(until, time.monotonic() + 0.2, self._closing)
+            deadline = self._closing or self._here
+            if deadline is not None:  # be quick, yet never hammer a backend that is down
+                until = min(until, time.monotonic() + 0.2, deadline)
             remaining = until - time.monotonic()
             if remaining <= 0:
                 return
@@ -429,12 +456,10 @@ class Shipper:
             if self._closing is closing and self._waiters:  # a flush asks for one try now
                 until = min(until, time.monotonic() + 0.1)
 
-    def _settle(self, items: list[Item], *, dropped: int, reason: Reason) -> None:
-        cost = sum(item.cost for item in items)
+    def _settle(self, count: int, cost: int, *, dropped: int, reason: Reason) -> None:
         with self.row.lock:
             if self._gone:  # the deadline has counted these already
                 return
-            count = len(items)
             self.row.pending -= count
             self.row.delivered += count - dropped
             if dropped:
@@ -445,6 +470,10 @@ class Shipper:
             self._settled += count
             for waiter in self._waiters:
                 waiter.put(None)
+
+
+def _cost(items: list[Item]) -> int:
+    return sum(item.cost for item in items)
 
 
 class _quietly:  # noqa: N801 - reads as a statement: with _quietly()

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import msgspec
 
 from telemetry.config.targets import OtlpTarget, Signal
-
 from telemetry.delivery import Verdict
 from telemetry.transport import HttpTransport, Response, TlsFiles
 

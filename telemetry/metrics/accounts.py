@@ -12,16 +12,7 @@ from prometheus_client.metrics_core import Metric
 
 from telemetry import faults, ledger
 from telemetry.catalogue import METRICS
-
-
-def library_version() -> str:
-    """Version of the installed distribution; ``unknown`` when it runs from a bare source tree."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("fleetglass")
-    except metadata.PackageNotFoundError:
-        return "unknown"
+from telemetry.version import VERSION
 
 
 def family(name: str, samples: Iterable[tuple[Sequence[str], float]]) -> Metric:
@@ -56,7 +47,7 @@ def fault_family(counts: Mapping[str, int]) -> Metric:
 
 def build_family() -> Metric:
     """The version of this library, as an info metric."""
-    return family("telemetry_build_info", [((_VERSION,), 1)])
+    return family("telemetry_build_info", [((VERSION,), 1)])
 
 
 def target_family(attributes: Mapping[str, str]) -> Metric:
@@ -69,6 +60,3 @@ def target_family(attributes: Mapping[str, str]) -> Metric:
 def self_families() -> list[Metric]:
     """All of the above but ``target_info``, for this process, now."""
     return [build_family(), fault_family(faults.counts()), *ledger_families(ledger.PROCESS.snapshot())]
-
-
-_VERSION = library_version()
