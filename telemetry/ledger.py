@@ -112,9 +112,18 @@ class Ledger:
         if self._rows.get((row.signal, row.sink)) is row:
             del self._rows[row.signal, row.sink]
 
+    def close_all(self, rows: list[Row]) -> None:
+        """Take out every one of ``rows``, and empty the list."""
+        while rows:
+            self.close(rows.pop())
+
+    def rows(self) -> tuple[Row, ...]:
+        """The rows, in the order in which their sinks were opened."""
+        return tuple(self._rows.values())
+
     def snapshot(self) -> tuple[RowSnapshot, ...]:
         """A snapshot of every row; each is consistent in itself."""
-        return tuple(row.snapshot() for row in list(self._rows.values()))
+        return tuple(row.snapshot() for row in self.rows())
 
 
 PROCESS = Ledger()

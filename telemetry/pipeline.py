@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _active: Telemetry | None = None
 _lock = threading.RLock()
+_closed_rows: list[ledger.Row] = []
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -295,6 +296,7 @@ class Telemetry:
             if _active is not self:
                 return
             _active = None
+            _closed_rows[:] = [shipper.row for shipper in self.shippers]
         install.uninstall()
         uncaught.uninstall()
         provider.PROVIDER.use(None)
@@ -309,7 +311,8 @@ class Telemetry:
 
     def health(self) -> Health:
         """How telemetry itself fares, now."""
-        rows = self.ledger.snapshot()
+        own = {id(shipper.row): shipper.row for shipper in self.shippers}
+        rows = tuple(row.snapshot() for row in [*own.values(), *(r for r in self.ledger.rows() if id(r) not in own)])
         sinks = tuple(shipper.health() for shipper in self.shippers)
         counted = faults.counts()
         ok = not counted and not any(row.lost for row in rows) and not any(sink.last_error for sink in sinks)
@@ -358,6 +361,7 @@ def setup(service: str | None = None, *, role: str | None = None, **arguments: A
                     stacklevel=2,
                 )
             return _active
+        ledger.PROCESS.close_all(_closed_rows)
         telemetry = Telemetry(loaded)
         _active = telemetry
         try:

@@ -35,7 +35,6 @@ _STANDARD_COUNT = len(vars(_BLANK))
 _IGNORED = frozenset([*_STANDARD, "tags", READY, "_fleetglass", "color_message"])
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*").fullmatch
 _NOT_KEY = re.compile(r"[^A-Za-z0-9_.]")
-_names: dict[str, str] = {}
 
 Scalar = str | int | float | bool | None
 
@@ -79,7 +78,7 @@ class Event:
         "trace_id",
     )
 
-    def __init__(self, record: logging.LogRecord, scrubber: scrub.Scrubber) -> None:
+    def __init__(self, record: logging.LogRecord, names: Names) -> None:
         self.ns = int(record.created * 1e9)
         self.levelno = record.levelno
         self.level = record.levelname
@@ -97,11 +96,9 @@ class Event:
             return
         self.message = scrub.text(self._message(record))
         here = trace.get_current_span().get_span_context()
-        if here.is_valid:
-            self.trace_id = f"{here.trace_id:032x}"
-            self.span_id = f"{here.span_id:016x}"
-            self.sampled = here.trace_flags.sampled
-        self.fields = self._fields(record, extras, scrubber)
+        if here is not _NOWHERE:
+            self.trace_id, self.span_id, self.sampled = ids_of(here)
+        self.fields = self._fields(record, extras, names)
         if record.exc_info or record.exc_text:
             self.failure = self._failure(record)
         if record.stack_info:
@@ -120,42 +117,36 @@ class Event:
             shown, _ = text_of(record.args)
             return f"{message if type(message) is str else '?'} [args {shown} do not fit: {type(error).__name__}]"
 
-    def _fields(
-        self, record: logging.LogRecord, extras: dict[str, Any], scrubber: scrub.Scrubber
-    ) -> dict[str, object]:
+    def _fields(self, record: logging.LogRecord, extras: dict[str, Any], names: Names) -> dict[str, object]:
         fields: dict[str, object] = {}
         bound = context.current()
         if bound:
-            for key, value in bound.items():
-                self._add(fields, key, value, scrubber)
+            self._add(fields, bound, names)
         # A plain record begins with the standard attributes, in order: what follows them is extra.
         skip = _STANDARD_COUNT if type(record) is logging.LogRecord else 0
         if len(extras) > skip:
-            for key, value in islice(extras.items(), skip, None):
-                if key not in _IGNORED:
-                    self._add(fields, key, value, scrubber)
-        tags = extras.get("tags")  # python-logging-loki's way to give fields with a record
-        if isinstance(tags, Mapping):
-            for key, value in tags.items():
-                self._add(fields, key, value, scrubber)
+            self._add(fields, dict(islice(extras.items(), skip, None)), names)
+            tags = extras.get("tags")  # python-logging-loki's way to give fields with a record
+            if isinstance(tags, Mapping):
+                self._add(fields, tags, names)
         return fields
 
-    def _add(self, fields: dict[str, object], key: Any, value: Any, scrubber: scrub.Scrubber) -> None:
-        name = _names.get(key) if type(key) is str else None
-        if name is None:
-            name = field_name(key)
-        if scrubber.is_secret(name):
-            fields[name] = scrub.SCRUBBED
-            return
-        kind = type(value)
-        if kind is str:
-            fields[name] = scrub.text(value)
-        elif kind is int or kind is float or kind is bool or value is None:
-            fields[name] = value
-        else:
-            text, mended = text_of(value)
-            self.mended = self.mended or mended
-            fields[name] = scrub.text(text)
+    def _add(self, fields: dict[str, object], given: Mapping[Any, Any], names: Names) -> None:
+        for key, value in given.items():
+            name = names.get(key) or names.learn(key)
+            kind = type(value)
+            if name in _IGNORED:
+                continue
+            if name in names.secret:
+                fields[name] = scrub.SCRUBBED
+            elif kind is str:
+                fields[name] = scrub.text(value)
+            elif kind is int or kind is float or kind is bool or value is None:
+                fields[name] = value
+            else:
+                text, mended = text_of(value)
+                self.mended = self.mended or mended
+                fields[name] = scrub.text(text)
 
     def _failure(self, record: logging.LogRecord) -> Failure | None:
         info = record.exc_info
@@ -182,6 +173,46 @@ class Event:
         return out.getvalue().rstrip("\n")
 
 
+class Names(dict[Any, str]):
+    """Keys as they come, to names as fields have them; ``secret`` holds the names whose values are scrubbed."""
+
+    LIMIT = 4096
+    """Keys made from data would otherwise grow this for ever."""
+
+    def __init__(self, scrubber: scrub.Scrubber) -> None:
+        super().__init__()
+        self._scrubber = scrubber
+        self.secret: set[str] = set()
+
+    def learn(self, key: object) -> str:
+        """The name of a key that was not met before."""
+        name = key if isinstance(key, str) and key in _IGNORED else field_name(key)
+        if self._scrubber.is_secret(name):
+            if len(self.secret) >= self.LIMIT:
+                self.secret.clear()
+                self.clear()
+            self.secret.add(name)
+        if isinstance(key, str) and len(self) < self.LIMIT:
+            self[key] = name
+        return name
+
+
+def ids_of(here: trace.SpanContext) -> tuple[str, str, bool]:
+    """Trace id and span id as hex (empty where invalid), and whether the span is sampled."""
+    global _last
+    known = _last  # one read: another thread may replace the pair, never tear it
+    if known[0] is not here:
+        ids = ("", "", False)
+        if here.is_valid:
+            ids = (f"{here.trace_id:032x}", f"{here.span_id:016x}", here.trace_flags.sampled)
+        known = _last = (here, ids)
+    return known[1]
+
+
+_NOWHERE = trace.INVALID_SPAN_CONTEXT
+_last: tuple[trace.SpanContext, tuple[str, str, bool]] = (_NOWHERE, ("", "", False))
+
+
 def field_name(key: object) -> str:
     """``key`` as a field may be named: letters, digits, ``_`` and ``.``; one of ours becomes ``extra_NAME``."""
     text = key if isinstance(key, str) else printable(key)
@@ -190,6 +221,4 @@ def field_name(key: object) -> str:
         name = "_" + name
     if name in RESERVED:
         name = "extra_" + name
-    if isinstance(key, str) and len(_names) < 4096:  # keys made from data would otherwise grow this for ever
-        _names[key] = name
     return name

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from telemetry.logs.console import console_text
-from telemetry.logs.event import Event
+from telemetry.logs.event import Event, Names
 from telemetry.logs.jsonl import json_line
 from telemetry.logs.line import logfmt_line
 from telemetry.scrub import Scrubber
@@ -20,14 +20,14 @@ class LineFormatter(logging.Formatter):
     def __init__(self, write: Callable[[Event], str] = logfmt_line, scrubber: Scrubber | None = None) -> None:
         super().__init__()
         self._write = write
-        self.scrubber = scrubber or Scrubber()
+        self._names = Names(scrubber or Scrubber())
 
     def render(self, record: logging.LogRecord) -> tuple[Event, str]:
         """The event of ``record`` and its text."""
         kept = record.__dict__.get(_CACHE)
         if kept is not None and kept[0] is self._write:
             return kept[1], kept[2]
-        event = kept[1] if kept is not None else Event(record, self.scrubber)
+        event = kept[1] if kept is not None else Event(record, self._names)
         text = self._write(event)
         record.__dict__[_CACHE] = (self._write, event, text)
         return event, text
