@@ -36,7 +36,8 @@ _SHAPES = re.compile(
     r"|(?P<bearer>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/\-]{8,}=*"
     r"|(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{5,}\.[A-Za-z0-9_\-]{5,}\.[A-Za-z0-9_\-]*"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    rf"|(?P<pair>\b(?:{_WORDS}|token|pwd)[\"']?\s?[=:]\s?[\"']?)(?!\[scrubbed\])[^\s\"'&,;]+",
+    rf"|(?P<pair>\b(?:{_WORDS}|token|pwd)[\"']?\s?[=:]\s?[\"']?)(?!\[scrubbed\])"
+    r"(?:(?:bearer|basic|digest|token)\s+)?[^\s\"'&,;]+",
     re.IGNORECASE | re.DOTALL,
 )
 
