@@ -1,0 +1,1 @@
+"""Routes that are small enough to be one function each."""

@@ -1,0 +1,40 @@
+"""What the ingest service is told at start, checked: a service with a wrong setting does not start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ingest.principal import Principal
+from telemetry.config import load_section
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the service; ``ConfigError`` for one that can't be used, made by ``load`` or by hand.
+
+    ``listen`` is ``host:port``. ``feedback_url`` is an ``https`` or ``mailto`` address, since pages show it as
+    a link. ``tokens`` are static bearer tokens and whom each stands for. ``metrics_public`` is False where
+    ``/metrics`` answers only a caller with a token. ``repr`` hides the tokens.
+    """
+
+    listen: str = "127.0.0.1:8000"
+    feedback_url: str | None = None
+    tokens: Mapping[str, Principal] = {}
+    metrics_public: bool = True
+
+    def __post_init__(self) -> None:
+        load_section("ingest", msgspec.structs.asdict(self), {})
+
+    @classmethod
+    def load(cls, arguments: Mapping[str, object] | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+        """From arguments by field name, then ``FLEETGLASS_*`` and ``FEEDBACK_URL``, then defaults."""
+        values: dict[str, Any] = load_section("ingest", arguments, environ)
+        values["tokens"] = msgspec.convert(values["tokens"], dict[str, Principal])
+        return cls(**values)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "tokens")
+        return f"Settings({shown}, tokens=<{len(self.tokens)}>)"
