@@ -57,6 +57,7 @@ def bench(options: Options, sink: Sink) -> Bench:
             rates[name].append(window_load.completed / elapsed)
             costs[name].append((drains[name]["cpu"] - cpu) / window_load.completed * 1e6)
             busy.append(window_load.busy)
+        ledger = (*_peer_ledger(drains, sink), *_own_ledger(drains, sink))
     finally:
         for server in servers.values():
             server.close()
@@ -80,7 +81,7 @@ def bench(options: Options, sink: Sink) -> Bench:
             Target("share of bare throughput kept", kept, 0.25, "at least"),
             Target("times the throughput of Litestar's own pair", against, 1.5, "at least"),
         ),
-        ledger=(*_peer_ledger(drains, sink), *_own_ledger(drains, sink)),
+        ledger=ledger,
         notes=(
             f"The load generator (raw sockets and epoll, in Python) used {max(busy):.0%} of its core at most.",
             "Answered: " + ", ".join(f"{NAMES[name]} {answered[name]:,}" for name in variants) + ".",

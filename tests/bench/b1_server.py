@@ -73,9 +73,8 @@ def plugins(sink: str) -> tuple[Litestar, Callable[[], Drain]]:
 
 def ours(sink: str) -> tuple[Litestar, Callable[[], Drain]]:
     """Every request traced and exported, measured, and access-logged through Loki push."""
-    from telemetry.web.litestar import TelemetryPlugin
-
     import telemetry
+    from telemetry.web.litestar import TelemetryPlugin
 
     running = telemetry.setup(
         service="bench-b1-ours", role="server", otlp_endpoint=sink, loki_url=sink, stdout="off", sigterm=False
@@ -104,8 +103,8 @@ def main() -> None:
     # the name each answer waits 40 ms for an acknowledgement.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
-    # The same server for all: asyncio and h11, no access log of its own.
-    config = uvicorn.Config(app, loop="asyncio", http="h11", access_log=False, log_config=None, lifespan="on")
+    # The same server for all: asyncio and h11, no access log and no start-up lines of its own.
+    config = uvicorn.Config(app, loop="asyncio", http="h11", access_log=False, log_config=None, log_level="warning")
     server = uvicorn.Server(config)
 
     def obey() -> None:

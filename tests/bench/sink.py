@@ -54,7 +54,9 @@ class Arrivals:
 
     def _lines(self, moment: float, body: bytes) -> None:
         for stream in msgspec.json.decode(body)["streams"]:
-            self._add(f"lines {stream['stream']['service_name']}", moment, [value[1] for value in stream["values"]])
+            self._add(
+                f"lines {stream['stream']['service_name']}", moment, [value[0] + value[1] for value in stream["values"]]
+            )
 
     def _add(self, key: str, moment: float, records: list[Any]) -> None:
         known = self.records[key]
