@@ -27,7 +27,7 @@ class NotInCatalogue(ValueError):
 class CatalogueRegistry(CollectorRegistry):
     """A registry that takes only what the catalogue lists: a collector has to describe itself."""
 
-    def register(self, collector: Collector) -> None:  # type: ignore[explicit-override]  # 3.12 has @override
+    def register(self, collector: Collector) -> None:
         """Take ``collector`` in. Raises NotInCatalogue for what the catalogue does not hold."""
         describe = getattr(collector, "describe", None)
         if describe is None:
