@@ -141,6 +141,13 @@ def _active() -> Any:
     return pipeline.active() if pipeline is not None and hasattr(pipeline, "active") else None
 
 
+def _empty_ledger() -> None:
+    """Take out the rows that a test's sinks left, so that the next test's ``health()`` shows only its own."""
+    ledger = sys.modules.get("telemetry.ledger")
+    for row in list(ledger.PROCESS._rows.values()) if ledger is not None else ():
+        ledger.PROCESS.close(row)
+
+
 @pytest.fixture(autouse=True)
 def _no_unexpected_fault(
     request: pytest.FixtureRequest, _logging_restored: None, _environment_cleared: None
@@ -154,6 +161,8 @@ def _no_unexpected_fault(
     running = _active()
     if running is not None and running is not before:
         running.shutdown(timeout=1.0)
+    if before is None:
+        _empty_ledger()
     seen = faults.counts()
     faults.set_strict(False)
     faults.reset()

@@ -10,6 +10,8 @@ import dataclasses
 import importlib
 import importlib.util
 import inspect
+import types
+import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,9 @@ _NOTE = "<!-- Written by `make docs` from {source}; do not edit. -->\n\n"
 
 
 def public_modules() -> list[str]:
-    """Those of ``PUBLIC`` that exist; later ones come with the parts that they belong to."""
-    return [name for name in PUBLIC if importlib.util.find_spec(name) is not None]
+    """Those of ``PUBLIC`` that exist and say what is public; later ones come with the parts that they belong to."""
+    found = [name for name in PUBLIC if importlib.util.find_spec(name) is not None]
+    return [name for name in found if hasattr(importlib.import_module(name), "__all__")]
 
 
 def public_names() -> dict[str, list[str]]:
@@ -68,9 +71,13 @@ def signature(name: str, called: object) -> str:
     except (TypeError, ValueError):
         return f"{name}(...)"
     parts: list[str] = []
-    keyword_only = False
+    positional_only = keyword_only = False
     parameters = [each for each in found.parameters.values() if each.name not in {"self", "cls"}]
     for each in parameters:
+        if positional_only and each.kind is not each.POSITIONAL_ONLY:
+            positional_only = False
+            parts.append("/")
+        positional_only = positional_only or each.kind is each.POSITIONAL_ONLY
         if each.kind is each.KEYWORD_ONLY and not keyword_only:
             keyword_only = True
             if not any(other.kind is other.VAR_POSITIONAL for other in parameters):
@@ -85,6 +92,8 @@ def signature(name: str, called: object) -> str:
         if each.default is not each.empty:
             text += f" = {default(each.default)}" if typed else f"={default(each.default)}"
         parts.append(text)
+    if positional_only:
+        parts.append("/")
     result = "" if found.return_annotation is found.empty else f" -> {annotation(found.return_annotation)}"
     line = f"{name}({', '.join(parts)}){result}"
     if len(line) <= 100:
@@ -133,6 +142,20 @@ def fields(value: type) -> Iterable[tuple[str, str]]:
             yield name, annotation(annotations.get(name, ""))
 
 
+def attributes(value: type) -> Iterable[str]:
+    """The ``Attributes:`` section of a class's docstring as a list; a long entry goes on in indented lines."""
+    section = (inspect.getdoc(value) or "").partition("\nAttributes:\n")[2].partition("\n\n")[0]
+    found: list[str] = []
+    for line in section.splitlines():
+        text = line.removeprefix("    ")
+        if text.startswith(" ") and found:
+            found[-1] += " " + text.strip()
+        else:
+            name, _, meaning = text.partition(": ")
+            found.append(f"- `{name}`: {meaning}".replace("``", "`"))
+    return found
+
+
 def describe(module: str, name: str) -> str:
     """One public name as a section."""
     value = getattr(importlib.import_module(module), name)
@@ -147,14 +170,18 @@ def describe(module: str, name: str) -> str:
             lines += ["Its fields are the settings in [settings.md](settings.md).", ""]
         else:
             lines += [f"- `{field}: {kind}`" for field, kind in fields(value)]
+            lines += attributes(value)
             lines += [
                 f"- `{' '.join(shape.split())}`: {text}" if text else f"- `{' '.join(shape.split())}`"
                 for _, shape, text in members(value)
             ]
             if lines[-1]:
                 lines.append("")
+    elif isinstance(value, types.UnionType):
+        lines += [f"One of {', '.join(f'`{annotation(each)}`' for each in value.__args__)}.", ""]
     elif callable(value):
-        lines += ["```python", signature(name, value), "```", "", first_paragraph(value), ""]
+        shapes = [signature(name, each) for each in typing.get_overloads(value)] or [signature(name, value)]
+        lines += ["```python", *shapes, "```", "", first_paragraph(value), ""]
     else:
         lines += [f"`{type(value).__name__}`", ""]
     return "\n".join(lines)
