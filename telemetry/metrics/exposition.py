@@ -14,6 +14,7 @@ import copy
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -126,7 +127,7 @@ class Exposition:
         self._said: set[str] = set()
         self._kept: dict[Format, _Kept] = {}
         self._start_afresh()
-        _all.append(self)
+        _all.add(self)
 
     def _start_afresh(self) -> None:
         self._one_at_a_time = threading.RLock()
@@ -310,7 +311,7 @@ def _with_target(families: list[Metric], identity: Target | None) -> list[Metric
     return [accounts.target_family(attributes), *(family for family in families if family.name != "target")]
 
 
-_all: list[Exposition] = []
+_all: weakref.WeakSet[Exposition] = weakref.WeakSet()
 DEFAULT = Exposition()
 """The exposition of this process."""
 
@@ -320,7 +321,7 @@ collect = DEFAULT.collect
 
 def _each(method: Callable[[Exposition], None]) -> Callable[[], None]:
     def call() -> None:
-        for exposition in _all:
+        for exposition in list(_all):
             method(exposition)
 
     return call

@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,6 @@ class Workers:
         self._start_afresh()
 
     def _start_afresh(self) -> None:
-        self._stop = threading.Event()
         self._syncing = threading.RLock()
         self._written.clear()
 
@@ -94,11 +94,12 @@ class Workers:
         self._mirror()
 
     def _mirror(self) -> None:
-        with suppress(RuntimeError):  # no threads to be had at interpreter shutdown: scrapes and stop() still sync
-            threading.Thread(target=self._run, args=(self._stop,), name="fleetglass-mirror", daemon=True).start()
+        with suppress(RuntimeError):  # no threads to be had at interpreter shutdown: scrapes and shutdown still sync
+            threading.Thread(target=self._run, name="fleetglass-mirror", daemon=True).start()
 
-    def _run(self, stop: threading.Event) -> None:
-        while not stop.wait(SYNC_SECONDS):
+    def _run(self) -> None:
+        while True:
+            time.sleep(SYNC_SECONDS)
             try:
                 self.sync()
             except Exception as error:
@@ -160,41 +161,60 @@ class Workers:
                 fresh.unlink()
         return path.read_text(encoding="utf-8")
 
-    def stop(self) -> None:
-        """End the thread; write what is left. Values stay in the files, and so does the lead until the end."""
-        self._stop.set()
-        self.sync()
-
     def after_fork_in_child(self) -> None:
         """The child is a worker of its own, with nothing to its name."""
-        running = not self._stop.is_set()
         if self._lead is not None:
             os.close(self._lead)
             self._lead = None
         self._start_afresh()
         self.directory.after_fork_in_child()
-        if running:
-            self._mirror()
+        self._mirror()
 
 
 _workers: Workers | None = None
 
 
-def start(directory: str) -> Workers:
-    """Join the workers that share ``directory``, and have ``/metrics`` speak for all of them. Once per process."""
+def start(directory: str) -> Workers | None:
+    """Join the workers that share ``directory``, and have ``/metrics`` speak for all of them; once per process.
+
+    None when the mode can't be turned on any more, which is said in one sentence.
+    """
     global _workers
+    if not prepare(directory):
+        return None
     from telemetry.metrics import accounts
     from telemetry.metrics.exposition import DEFAULT, Source
     from telemetry.metrics.valuedirectory import Directory
 
     if _workers is None:
-        _workers = Workers(Directory(directory))
-        _workers.start()
+        workers = Workers(Directory(directory))
+        try:
+            workers.start()
+        except OSError as error:
+            faults.say(f"no multiprocess metrics: {directory} can't be written: {error.strerror}")
+            return None
+        _workers = workers
         DEFAULT.replace_sources(
             Source("the workers", _workers.families),
             Source("fleetglass", lambda: [accounts.build_family()]),
         )
     return _workers
+
+
+def sync() -> None:
+    """Write what this process's ledger has gained into its files, at the end of a shutdown. Else nothing."""
+    if _workers is not None:
+        _workers.sync()
+
+
+def may_push() -> bool:
+    """Whether this process is to push: always, but in multiprocess mode, where one pushes for all."""
+    return _workers is None or _workers.leads()
+
+
+def instance(own: str) -> str:
+    """The ``instance`` to push under: ``own``, but in multiprocess mode, where all use the same."""
+    return own if _workers is None else _workers.shared_instance(own)
 
 
 def _value_lock() -> Any:

@@ -23,6 +23,7 @@ from prometheus_client.samples import Exemplar, Sample
 from telemetry import faults
 from telemetry import otlp as wire
 from telemetry.catalogue import METRICS
+from telemetry.version import VERSION
 
 # Prometheus base units and their UCUM codes, as both translators map them back.
 _UNITS = {
@@ -59,7 +60,7 @@ def encode(families: Iterable[Metric], resource: bytes, *, start: float, at: flo
             records += [metric.SerializeToString() for metric in metrics(family, start=start, at=at)]
         except Exception as error:
             faults.report("metrics.otlp", f"family {family.name!r} can't be written: {type(error).__name__}: {error}")
-    return wire.request(resource, wire.scope_message("fleetglass", ""), records) if records else b""
+    return wire.request(resource, wire.scope_message("fleetglass", VERSION), records) if records else b""
 
 
 def metrics(family: Metric, *, start: float, at: float) -> list[pb.Metric]:
