@@ -99,7 +99,8 @@ class Buffer:
 
     def take(self, max_bytes: int) -> list[Item]:
         """The oldest items whose costs fit ``max_bytes``, at least one where there is any."""
-        items, total = [], 0
+        items: list[Item] = []
+        total = 0
         while self._items:
             if items and total + self._items[0].cost > max_bytes:
                 break
@@ -363,7 +364,7 @@ class Shipper:
     def _deliver(self, items: list[Item], budget: list[int]) -> None:
         items = self._without_old(items)
         if not items or self._gone:
-            return
+            return None
         try:
             body = self.sink.encode([item.entry for item in items])
         except Exception as error:
@@ -416,7 +417,7 @@ class Shipper:
             budget[0] -= 1
             try:
                 verdict = self.sink.send(body, timeout)
-            except Exception as error:  # whatever a socket, TLS or a broken answer raises: nothing is known to be stored
+            except Exception as error:  # a socket, TLS, a broken answer: nothing is known to be stored
                 verdict = Verdict("retry", message=f"{type(error).__name__}: {error}")
             if verdict.message:
                 self.last_error = verdict.message

@@ -8,6 +8,7 @@ Protocol: OTLP specification 1.x, "OTLP/HTTP Response" and "Failures".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -166,10 +167,7 @@ def _retry_info(error: Any) -> float | None:
 
 
 def _read(path: str | None) -> bytes | None:
-    if path is None:
-        return None
-    with open(path, "rb") as file:
-        return file.read()
+    return None if path is None else Path(path).read_bytes()
 
 
 # -- protobuf wire format (protobuf encoding guide): what joins messages that are encoded already ------

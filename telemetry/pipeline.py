@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -134,8 +134,8 @@ class Telemetry:
         from telemetry.logs.handlers import SinkHandler, StdoutHandler
 
         c = self.config
-        lines = formatters.JsonFormatter(self.scrubber) if c.log_format == "json" else None
-        lines = lines or formatters.LogfmtFormatter(self.scrubber)
+        kind = formatters.JsonFormatter if c.log_format == "json" else formatters.LogfmtFormatter
+        lines: formatters.LineFormatter = kind(self.scrubber)
         handlers: list[logging.Handler] = []
         loki, otlp = c.loki(), c.otlp("logs")
         if loki is not None:
@@ -328,7 +328,7 @@ class Telemetry:
         # What threading.Condition asks of an RLock: does the calling thread hold it?
         return any(shipper.row.lock._is_owned() for shipper in self.shippers)  # type: ignore[attr-defined]
 
-    def __enter__(self) -> Telemetry:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

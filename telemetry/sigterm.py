@@ -38,6 +38,7 @@ class Hook:
         self.before: Any = signal.getsignal(signal.SIGTERM)
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle the signal: deliver, then let what stood here before act."""
         if self._busy():  # interrupted inside our own few instructions: come back in a millisecond
             threading.Thread(target=_again, args=(number,), daemon=True).start()
             return
@@ -82,8 +83,9 @@ def uninstall() -> None:
     hook, _hook = _hook, None
     if hook is None or threading.current_thread() is not threading.main_thread():
         return
+    before = hook.before
     if signal.getsignal(signal.SIGTERM) is hook:
-        signal.signal(signal.SIGTERM, hook.before)
+        signal.signal(signal.SIGTERM, before)
 
 
 def _again(number: int) -> None:

@@ -11,7 +11,7 @@ import contextvars
 import functools
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,7 +34,7 @@ class bind:  # noqa: N801 - reads as a statement: with bind(job_id=…)
         self._fields = fields
         self._tokens: list[contextvars.Token[Mapping[str, object]]] = []
 
-    def __enter__(self) -> bind:
+    def __enter__(self) -> Self:
         self._tokens.append(_bound.set({**_bound.get(), **self._fields}))
         return self
 
@@ -48,6 +48,7 @@ class bind:  # noqa: N801 - reads as a statement: with bind(job_id=…)
             _bound.set(token.old_value if token.old_value is not contextvars.Token.MISSING else _EMPTY)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """As a decorator: the fields hold during each call."""
         import inspect
 
         fields = self._fields

@@ -15,7 +15,9 @@ from telemetry.logs.formatters import LineFormatter, LogfmtFormatter
 class Encode(Protocol):
     """One record as a queue entry and its cost in bytes."""
 
-    def __call__(self, event: Event, line: str) -> tuple[Any, int]: ...
+    def __call__(self, event: Event, line: str) -> tuple[Any, int]:
+        """The entry of ``event``, whose text is ``line``, and what it costs."""
+        ...
 
 
 class StdoutHandler(logging.Handler):
@@ -52,7 +54,7 @@ class SinkHandler(logging.Handler):
         self._encode = encode
         self._lines = formatter or LogfmtFormatter()
 
-    def handle(self, record: logging.LogRecord) -> bool:  # type: ignore[override]  # 3.12 may return a record
+    def handle(self, record: logging.LogRecord) -> bool:
         """Filter and emit, without the handler's lock."""
         kept: Any = self.filter(record)
         if kept:

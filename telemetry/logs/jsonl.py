@@ -58,6 +58,7 @@ def _small(value: object) -> object:
 def _cut(entry: dict[str, object]) -> str:
     """The object with its longest texts shortened; ``cut`` names each with its size in bytes."""
     limit = LINE_LIMIT
+    short: dict[str, object] = {}
     while limit > 64:
         limit //= 2
         cut, short = [], {}

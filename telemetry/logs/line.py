@@ -117,12 +117,12 @@ def fit(sizes: dict[str, int], budget: int) -> dict[str, int]:
     """
     kept: dict[str, int] = {}
     overhead = 0
-    for key in sizes:  # key, equals sign, quotes, blank, and its mention in cut=
+    for key, size in sizes.items():  # key, equals sign, quotes, blank, and its mention in cut=
         cost = 2 * len(key) + 24
         if overhead + cost > budget // 2:
             break
         overhead += cost
-        kept[key] = sizes[key]
+        kept[key] = size
     room = budget - overhead
     low, high = 0, max(kept.values(), default=0)
     while low < high:

@@ -129,7 +129,7 @@ class Encoder:
         return Entry(stream, value), len(value) + 120
 
 
-class LokiEmitter(LokiEmitterV1):
+class LokiEmitter(LokiEmitterV1):  # type: ignore[misc]  # the package has no types
     """Version "2" in python-logging-loki's registry: queues the entry instead of posting it."""
 
     compat_labels = False
@@ -196,7 +196,7 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
         self._own = shipper is None
         self.shipper = shipper or _open(url, auth, tenant, headers)
 
-    def handle(self, record: logging.LogRecord) -> bool:  # type: ignore[override]
+    def handle(self, record: logging.LogRecord) -> bool:
         """Filter and emit, without the handler's lock."""
         kept: Any = self.filter(record)
         if kept:
@@ -257,8 +257,6 @@ def authorization(auth: tuple[str, str] | None, tenant: str | None) -> dict[str,
     return headers
 
 
-def _open(
-    url: str, auth: tuple[str, str] | None, tenant: str | None, headers: Mapping[str, str] | None
-) -> Shipper:
+def _open(url: str, auth: tuple[str, str] | None, tenant: str | None, headers: Mapping[str, str] | None) -> Shipper:
     sink = LokiSink(url, {**authorization(auth, tenant), **(headers or {})})
     return Shipper(sink, ledger.PROCESS.open("logs", "loki_handler"))

@@ -1,10 +1,10 @@
 """structlog on top: its events become stdlib records, so that every handler and sink sees them.
 
-    structlog.configure(
-        processors=[structlog.contextvars.merge_contextvars, telemetry.structlog_processor],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-    )
+structlog.configure(
+    processors=[structlog.contextvars.merge_contextvars, telemetry.structlog_processor],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    wrapper_class=structlog.stdlib.BoundLogger,
+)
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def structlog_processor(
     """
     fields = dict(event_dict)
     message = fields.pop("event", "")
-    kept = {name: fields.pop(name) for name in ("exc_info", "stack_info", "stacklevel") if name in fields}
+    special = ("exc_info", "stack_info", "stacklevel")
+    kept: dict[str, Any] = {name: fields.pop(name) for name in special if name in fields}
     arguments = fields.pop("positional_args", ())
     extra = {(f"extra_{name}" if name in _TAKEN else name): value for name, value in fields.items()}
     return (message, *arguments), {**kept, "extra": extra}

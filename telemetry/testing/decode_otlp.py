@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
-from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,

@@ -50,4 +50,4 @@ def _installed(name: str) -> Any:
     from telemetry.config import ConfigError, Problem
 
     expected = "tracecontext, baggage, none, or a propagator that an installed package brings"
-    raise ConfigError([Problem("OTEL_PROPAGATORS", name, expected)])
+    raise ConfigError((Problem("OTEL_PROPAGATORS", name, expected),))
