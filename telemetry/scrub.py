@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 SCRUBBED = "[scrubbed]"
 
 _WORDS = (
-    "password|passwd|passphrase|secret|api_?key|apikey|access_?key|private_?key|credentials?|authorization|"
-    "cookie|set_cookie|access_?token|refresh_?token|id_?token|auth_?token|session_?token|csrf_?token|bearer"
+    "password|passwd|passphrase|secret|api[_-]?key|apikey|access[_-]?key|private[_-]?key|credentials?|authorization|"
+    "cookie|set[_-]cookie|access[_-]?token|refresh[_-]?token|id[_-]?token|auth[_-]?token|session[_-]?token|csrf[_-]?token|bearer"
 )
 _SECRET_KEY = re.compile(rf"(^|[_.\-\s])({_WORDS}|token|pwd|auth)($|[_.\-\s])|password|secret", re.IGNORECASE)
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -1,0 +1,393 @@
+"""The Shipper against a sink that does as it is told: batches, bounds, retries, poison, deadlines, forks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from telemetry import delivery, faults
+from telemetry.delivery import Limits, Shipper, Verdict
+from telemetry.ledger import Row
+
+OK = Verdict("delivered")
+
+
+class Told:
+    """A sink whose answers are scripted; ``bodies`` are those that it took."""
+
+    name = "told"
+    signal = "logs"
+    max_age: float | None = None
+
+    def __init__(self, answer: Callable[[list[str], float], Verdict] = lambda entries, timeout: OK) -> None:
+        self.answer = answer
+        self.sent: list[list[str]] = []
+        self.taken: list[str] = []
+        self.closed = 0
+
+    def encode(self, entries: list[Any]) -> bytes:
+        if "unencodable" in entries:
+            raise TypeError("no such type")
+        return "\n".join(entries).encode()
+
+    def send(self, body: bytes, timeout: float) -> Verdict:
+        entries = body.decode().split("\n")
+        self.sent.append(entries)
+        verdict = self.answer(entries, timeout)
+        if verdict.kind == "delivered":
+            self.taken += entries[: len(entries) - verdict.rejected]
+        return verdict
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def shipper(sink: Told, **limits: Any) -> Shipper:
+    return Shipper(sink, Row("logs", "told"), Limits(**{"linger": 0.05, "first_backoff": 0.01, **limits}))
+
+
+def soon(seconds: float = 2.0) -> float:
+    return time.monotonic() + seconds
+
+
+def check(made: Shipper, **expected: int) -> None:
+    """The row says exactly ``expected``, and its equation holds."""
+    row = made.row.snapshot()
+    assert row.balanced, row
+    told = {"emitted": row.emitted, "delivered": row.delivered, "pending": row.pending, **row.dropped}
+    assert told == {"delivered": 0, "pending": 0, **expected}
+
+
+def test_everything_put_arrives_once_and_in_order() -> None:
+    sink = Told()
+    made = shipper(sink)
+    for i in range(5000):
+        assert made.put(str(i), 100, 0.0)
+    assert made.flush(soon())
+    assert sink.taken == [str(i) for i in range(5000)]
+    check(made, emitted=5000, delivered=5000)
+
+
+def test_records_linger_into_one_batch_and_a_full_one_goes_at_once() -> None:
+    sink = Told()
+    made = shipper(sink, linger=30.0, batch_bytes=1000)
+    for i in range(9):
+        made.put(str(i), 100, 0.0)
+    time.sleep(0.1)
+    assert sink.sent == [], "nine tenths of a batch wait for the linger"
+    made.put("9", 100, 0.0)
+    deadline = soon()
+    while not sink.sent and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert sink.sent == [[str(i) for i in range(10)]]
+
+
+def test_no_thread_before_the_first_record() -> None:
+    made = shipper(Told())
+    assert made.flush(soon())
+    made.close(soon())
+    assert made._thread is None
+
+
+def test_queue_full_drops_the_newest_and_counts_it() -> None:
+    gate = threading.Event()
+
+    def held(entries: list[str], timeout: float) -> Verdict:
+        gate.wait(5)
+        return OK
+
+    sink = Told(held)
+    made = shipper(sink, queue_records=10, linger=0.0)
+    results = [made.put(str(i), 10, 0.0) for i in range(15)]
+    assert results == [True] * 10 + [False] * 5
+    gate.set()
+    assert not made.flush(soon()), "records were lost since the last flush"
+    assert sink.taken == [str(i) for i in range(10)]
+    check(made, emitted=15, delivered=10, queue_full=5)
+
+
+def test_queue_is_bounded_by_bytes_in_flight_and_queued_together() -> None:
+    made = shipper(Told(lambda entries, timeout: Verdict("retry")), queue_bytes=1000, linger=0.0)
+    for i in range(100):
+        made.put(str(i), 90, 0.0)
+    check(made, emitted=100, pending=11, queue_full=89)
+    assert not made.put("giant", 2000, 0.0)
+    assert made.row.snapshot().dropped["too_large"] == 1
+    made.close(time.monotonic())
+
+
+def test_flush_tells_a_loss_once() -> None:
+    made = shipper(Told(lambda entries, timeout: Verdict("rejected", message="no")))
+    made.put("a", 1, 0.0)
+    assert not made.flush(soon())
+    made.sink.answer = lambda entries, timeout: OK  # type: ignore[attr-defined]
+    made.put("b", 1, 0.0)
+    assert made.flush(soon())
+    check(made, emitted=2, delivered=1, rejected=1)
+
+
+def test_flush_timeout_is_kept_and_its_answer_is_the_truth() -> None:
+    """otel-python #4568: ``force_flush(500)`` took 6.6 s and returned True after failing."""
+    made = shipper(Told(lambda entries, timeout: Verdict("retry", message="503")))
+    made.put("a", 1, 0.0)
+    started = time.monotonic()
+    assert not made.flush(soon(0.3))
+    assert time.monotonic() - started < 1.0
+    check(made, emitted=1, pending=1)
+    made.close(time.monotonic())
+
+
+def test_retry_sends_the_same_bytes_until_they_are_taken() -> None:
+    answers = iter([Verdict("retry", message="503"), Verdict("retry", message="503"), OK])
+    sink = Told(lambda entries, timeout: next(answers))
+    made = shipper(sink)
+    made.put("a", 1, 0.0)
+    assert made.flush(soon())
+    assert sink.sent == [["a"]] * 3
+    check(made, emitted=1, delivered=1)
+
+
+def test_retry_after_is_honoured() -> None:
+    times: list[float] = []
+
+    def limited(entries: list[str], timeout: float) -> Verdict:
+        times.append(time.monotonic())
+        return OK if len(times) > 1 else Verdict("retry", retry_after=0.4)
+
+    made = shipper(Told(limited))
+    made.put("a", 1, 0.0)
+    deadline = soon(3)
+    while len(times) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert times[1] - times[0] >= 0.39
+
+
+def test_retries_end_and_the_batch_is_counted() -> None:
+    sink = Told(lambda entries, timeout: Verdict("retry", message="503"))
+    made = shipper(sink, max_tries=3)
+    made.put("a", 1, 0.0)
+    assert not made.flush(soon())
+    assert len(sink.sent) == 3
+    check(made, emitted=1, retries=1)
+
+
+def test_a_raising_connection_is_a_retry() -> None:
+    answers = iter([ConnectionResetError("reset"), TimeoutError("slow"), OK])
+
+    def broken(entries: list[str], timeout: float) -> Verdict:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    made = shipper(Told(broken))
+    made.put("a", 1, 0.0)
+    assert made.flush(soon())
+    check(made, emitted=1, delivered=1)
+
+
+def test_one_poison_record_costs_only_itself() -> None:
+    sink = Told(lambda entries, timeout: Verdict("split") if "poison" in entries else OK)
+    made = shipper(sink)
+    for entry in ["a", "b", "poison", "c", "d"]:
+        made.put(entry, 1, 0.0)
+    assert not made.flush(soon())
+    assert sink.taken == ["a", "b", "c", "d"]
+    check(made, emitted=5, delivered=4, rejected=1)
+
+
+def test_one_record_that_cannot_be_encoded_costs_only_itself() -> None:
+    """otel-python #3389, #4100: a non-primitive body kills the export of the whole batch."""
+    sink = Told()
+    made = shipper(sink)
+    for entry in ["a", "unencodable", "b"]:
+        made.put(entry, 1, 0.0)
+    assert not made.flush(soon())
+    assert sink.taken == ["a", "b"]
+    check(made, emitted=3, delivered=2, encode=1)
+
+
+def test_a_backend_that_refuses_everything_is_not_asked_once_for_each_record() -> None:
+    sink = Told(lambda entries, timeout: Verdict("split", message="wrong tenant"))
+    made = shipper(sink, requests_per_batch=64)
+    for i in range(1000):
+        made.put(str(i), 1, 0.0)
+    assert not made.flush(soon())
+    assert len(sink.sent) < 200
+    check(made, emitted=1000, rejected=1000)
+
+
+def test_partial_success_counts_what_was_refused() -> None:
+    made = shipper(Told(lambda entries, timeout: Verdict("delivered", rejected=2)))
+    for i in range(5):
+        made.put(str(i), 1, 0.0)
+    assert not made.flush(soon())
+    check(made, emitted=5, delivered=3, rejected=2)
+
+
+def test_stale_replay_storm_drops_old_records_once() -> None:
+    """loki #9869: after an outage old lines are rejected for ever, and the errors go down the same pipe."""
+    sink = Told()
+    sink.max_age = 3300.0
+    made = shipper(sink)
+    made.put("old", 1, time.time() - 7200)
+    made.put("new", 1, time.time())
+    assert not made.flush(soon())
+    assert sink.taken == ["new"]
+    check(made, emitted=2, delivered=1, too_old=1)
+
+
+def test_close_meets_its_deadline_while_a_call_hangs() -> None:
+    release = threading.Event()
+
+    def hang(entries: list[str], timeout: float) -> Verdict:
+        release.wait(10)
+        return OK
+
+    made = shipper(Told(hang), linger=0.0)
+    made.put("in flight", 1, 0.0)
+    time.sleep(0.05)
+    made.put("queued", 1, 0.0)
+    started = time.monotonic()
+    assert not made.close(soon(0.3))
+    assert time.monotonic() - started < 0.8
+    check(made, emitted=2, deadline=2)
+    release.set()
+    time.sleep(0.05)
+    check(made, emitted=2, deadline=2)
+    assert not made.put("late", 1, 0.0)
+    check(made, emitted=3, deadline=2, shutdown=1)
+
+
+def test_close_delivers_what_is_queued_without_waiting_for_the_linger() -> None:
+    sink = Told()
+    made = shipper(sink, linger=30.0)
+    made.put("a", 1, 0.0)
+    started = time.monotonic()
+    assert made.close(soon(3))
+    assert time.monotonic() - started < 1.0
+    assert sink.taken == ["a"]
+
+
+def test_flush_delivers_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.12 starts no threads once the interpreter shuts down; atexit still has to deliver."""
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    sink = Told()
+    made = shipper(sink)
+    made.put("a", 1, 0.0)
+    assert made.flush(soon())
+    assert sink.taken == ["a"]
+    made.put("b", 1, 0.0)
+    assert made.close(soon())
+    check(made, emitted=2, delivered=2)
+
+
+def test_a_signal_handler_may_put_while_its_thread_is_inside_put() -> None:
+    """A handler that logs ran in the middle of a log call: with a plain lock the process stood still."""
+    made = shipper(Told())
+    previous = signal.signal(signal.SIGALRM, lambda *_: made.put("signal", 1, 0.0) and None)
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            made.put("main", 1, 0.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    made.flush(soon(5))
+    assert made.row.snapshot().balanced
+
+
+def test_threads_in_parallel_lose_no_count() -> None:
+    made = shipper(Told(), queue_records=1000)
+
+    def work() -> None:
+        for _ in range(20_000):
+            made.put("x", 1, 0.0)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    made.flush(soon(10))
+    row = made.row.snapshot()
+    assert row.balanced
+    assert (row.emitted, row.pending) == (80_000, 0)
+
+
+def test_child_of_a_fork_begins_at_zero_and_delivers_its_own() -> None:
+    """logfire #779: child data lost; sentry-python #6149: a fork while another thread holds the lock."""
+    sink = Told()
+    made = shipper(sink, linger=0.0, queue_records=10**9)
+    stop = threading.Event()
+
+    def emit() -> None:
+        while not stop.is_set():
+            made.put("parent", 1, 0.0)
+
+    thread = threading.Thread(target=emit)
+    thread.start()
+    try:
+        for _ in range(20):
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(5)
+                sink.taken.clear()
+                made.put("child", 1, 0.0)
+                clean = made.flush(soon(2))
+                row = made.row.snapshot()
+                os._exit(0 if clean and row.emitted == row.delivered == 1 and sink.taken == ["child"] else 1)
+            _, status = os.waitpid(pid, 0)
+            assert os.waitstatus_to_exitcode(status) == 0
+    finally:
+        stop.set()
+        thread.join()
+    made.close(soon(2))
+    assert made.row.snapshot().balanced
+
+
+@pytest.mark.expects_fault("delivery")
+def test_a_fault_of_ours_costs_a_batch_and_not_the_thread(capsys: pytest.CaptureFixture[str]) -> None:
+    sink = Told()
+    made = shipper(sink)
+    original = made._without_old
+
+    def broken(items: list[Any]) -> list[Any]:
+        made._without_old = original  # type: ignore[method-assign]
+        raise LookupError("a bug")
+
+    made._without_old = broken  # type: ignore[method-assign]
+    made.put("a", 1, 0.0)
+    assert not made.flush(soon())
+    made.put("b", 1, 0.0)
+    assert made.flush(soon())
+    check(made, emitted=2, delivered=1, internal=1)
+    assert faults.counts() == {"delivery": 1}
+    assert "internal fault in delivery: LookupError: a bug" in capsys.readouterr().err
+
+
+def test_the_sender_is_known_as_such_and_makes_no_spans() -> None:
+    from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+
+    seen: list[tuple[bool, bool]] = []
+
+    def look(entries: list[str], timeout: float) -> Verdict:
+        seen.append((threading.get_ident() in delivery.SENDERS, is_instrumentation_enabled()))
+        return OK
+
+    made = shipper(Told(look))
+    made.put("a", 1, 0.0)
+    assert made.flush(soon())
+    assert seen == [(True, False)]
+    assert threading.get_ident() not in delivery.SENDERS
