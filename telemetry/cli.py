@@ -51,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("fleetglass --help lists the commands.", file=sys.stderr)
         return 2
     try:
-        return _run(given[0], command, given[1:])
+        status = _run(given[0], command, given[1:])
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

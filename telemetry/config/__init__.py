@@ -5,7 +5,7 @@ everything that is wrong together, in one ``ConfigError``. ``fleetglass config``
 effect and where it came from; docs/reference/settings.md is made from the same table.
 """
 
-from telemetry.config.kinds import mask_credentials, split_address
+from telemetry.config.addresses import mask_credentials, split_address
 from telemetry.config.loading import ConfigError, Loaded, Problem, load, load_section
 from telemetry.config.settings import SETTINGS, Config, Setting
 from telemetry.config.targets import HttpTarget, OtlpTarget, split_credentials

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -113,8 +113,9 @@ def switch(*, standard: bool = False) -> Kind:
 
 
 def number(unit: str, minimum: float, maximum: float, note: str = "") -> Kind:
-    """A finite decimal number of ``unit`` within the bounds, both included."""
-    expected = f"{unit} between {minimum:g} and {maximum:g}".strip() + (f" ({note})" if note else "")
+    """A finite decimal number (of ``unit``, when it has one) within the bounds, both included."""
+    unit = unit or "a number"
+    expected = f"{unit} between {minimum:g} and {maximum:g}" + (f" ({note})" if note else "")
 
     def read(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -127,7 +128,7 @@ def number(unit: str, minimum: float, maximum: float, note: str = "") -> Kind:
             raise Invalid(expected)
         return result
 
-    return Kind(f"{unit}, {minimum:g}–{maximum:g}", read)
+    return Kind(f"{unit.removeprefix('a ')}, {minimum:g}–{maximum:g}", read)
 
 
 def count(minimum: int, maximum: int) -> Kind:
@@ -182,105 +183,6 @@ def level_name(value: object) -> str:
 def level() -> Kind:
     """A level of the standard library's ``logging``."""
     return Kind("log level", level_name, tuple(_LEVELS))
-
-
-def url(path: str = "") -> Kind:
-    """An http or https URL; ``path`` is appended to one that has none of its own."""
-    expected = "an http:// or https:// URL with a host and no fragment, such as http://loki:3100"
-
-    def read(value: object) -> str:
-        address = one_line(value, expected)
-        parts = _split_url(address, expected)
-        if path and parts.path in ("", "/"):
-            return urlunsplit(parts._replace(path=path))
-        return address
-
-    return Kind("http(s) URL", read)
-
-
-def otlp_endpoint() -> Kind:
-    """An http(s) URL or, as gRPC allows, ``host:port``; which one fits the protocol is judged later."""
-    expected = "an http:// or https:// URL with a host, such as http://collector:4318 (or host:port for grpc)"
-
-    def read(value: object) -> str:
-        address = one_line(value, expected)
-        if "://" in address:
-            _split_url(address, expected)
-        else:
-            _split_url(f"http://{address}", expected, bare=True)
-        return address
-
-    return Kind("http(s) URL, or host:port for gRPC", read)
-
-
-def _split_url(address: str, expected: str, *, bare: bool = False) -> SplitResult:
-    try:
-        parts = urlsplit(address)
-        port = parts.port
-    except ValueError:  # brackets or a port that isn't a number
-        raise Invalid(expected) from None
-    wrong = parts.scheme not in ("http", "https") or not parts.hostname or bool(parts.fragment) or " " in address
-    if wrong or port == 0 or (bare and (port is None or parts.path or parts.query)):
-        raise Invalid(expected)
-    return parts
-
-
-def feedback_url() -> Kind:
-    """Where users are sent with feedback; a page shows it as a link, hence no other scheme."""
-    expected = "an https:// URL with a host, or mailto: with an address"
-
-    def read(value: object) -> str:
-        address = one_line(value, expected)
-        scheme, _, rest = address.partition(":")
-        if scheme.lower() == "mailto":
-            recipient = rest.partition("?")[0]
-            if recipient.count("@") != 1 or recipient.startswith("@") or recipient.endswith("@") or " " in rest:
-                raise Invalid(expected)
-        elif scheme.lower() != "https" or not _split_feedback(address, expected):
-            raise Invalid(expected)
-        return address
-
-    return Kind("https or mailto URL", read)
-
-
-def _split_feedback(address: str, expected: str) -> str | None:
-    try:
-        parts = urlsplit(address)
-        parts.port  # noqa: B018  (reading it is what checks it)
-    except ValueError:
-        raise Invalid(expected) from None
-    return None if " " in address or "@" in parts.netloc else parts.hostname
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """``host:port`` or ``[v6]:port`` as a host (without brackets) and a port; ``ValueError`` if neither."""
-    host, colon, port = address.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"an IPv6 host needs brackets: {address!r}")
-    if not (colon and host and port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535):
-        raise ValueError(f"not host:port: {address!r}")
-    return host, int(port)
-
-
-def listen_address(*, off: bool = False) -> Kind:
-    """Where to listen, ``host:port``; port 0 lets the system choose. ``off`` allows that word."""
-    expected = "host:port, such as 127.0.0.1:9464 or [::]:9464" + (", or off" if off else "")
-
-    def read(value: object) -> str:
-        address = one_line(value, expected)
-        if off and address.lower() == "off":
-            return "off"
-        try:
-            split_address(address)
-        except ValueError:
-            raise Invalid(expected) from None
-        if re.search(r"[\s/@]", address):
-            raise Invalid(expected)
-        return address
-
-    return Kind("host:port" + (" or `off`" if off else ""), read)
 
 
 def names(*known: str, none: str = "") -> Kind:
@@ -419,19 +321,3 @@ def tokens() -> Kind:
         return {token: msgspec.structs.asdict(holder) for token, holder in found.items()}
 
     return Kind("JSON object", read)
-
-
-def mask_credentials(address: str) -> str:
-    """A URL as it may be shown: user, password and query values replaced by ``***``.
-
-    Works on broken URLs as well, since those are the ones that error messages show.
-    """
-    if address.lower().startswith("mailto:"):
-        return address
-    head, separator, rest = address.partition("://")
-    if not separator:
-        head, rest = "", address
-    if "@" in rest:
-        rest = "***@" + rest.rpartition("@")[2]
-    rest = re.sub(r"([?&][^=&#]*=)[^&#]*", r"\1***", rest)
-    return f"{head}{separator}{rest}"

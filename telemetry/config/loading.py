@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from telemetry.config.kinds import Invalid, closest, mask_credentials
+from telemetry.config.addresses import mask_credentials
+from telemetry.config.kinds import Invalid, closest
 from telemetry.config.settings import SETTINGS, Config, Section, Setting
 from telemetry.config.targets import SIGNALS
 
@@ -59,12 +60,19 @@ class Loaded(msgspec.Struct, frozen=True):
     config: Config
     sources: Mapping[str, str]
 
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about settings that are valid, yet together don't do what they say."""
+        from telemetry.config.advice import advice
+
+        return advice(self.config, self.sources)
+
 
 class Reading(msgspec.Struct):
-    """One section as far as it could be read: values, their sources, and what was wrong."""
+    """One section as far as it could be read: values, their sources, which were refused, and what was wrong."""
 
     values: dict[str, object]
     sources: dict[str, str]
+    refused: set[str]
     problems: list[Problem]
 
 
@@ -94,11 +102,14 @@ def load_section(
 def read(section: Section, arguments: Mapping[str, object], environ: Mapping[str, str]) -> Reading:
     """Read one section without raising; values that are wrong stand at their defaults."""
     rows = [setting for setting in SETTINGS if setting.section == section]
-    reading = Reading({}, {}, [])
+    reading = Reading({}, {}, set(), [])
     for setting in rows:
+        known = len(reading.problems)
         value, source = _read_one(setting, arguments, environ, reading.problems)
         reading.values[setting.name] = value
         reading.sources[setting.name] = source
+        if len(reading.problems) > known:
+            reading.refused.add(setting.name)
     if section == "telemetry":
         _merge_resource(reading, arguments, environ)
         reading.problems.extend(_contradictions(reading))
@@ -149,8 +160,12 @@ def _shown(setting: Setting, given: object) -> str:
     """A refused value on one line, at most 100 characters, without what must stay secret."""
     if setting.secret:
         return "***"
-    masked = mask_credentials(given) if isinstance(given, str) else given
-    text = ascii(masked) if isinstance(given, str) and not given.isprintable() else repr(masked)
+    if isinstance(given, (bytes, bytearray)):
+        return "bytes"
+    shown = mask_credentials(given) if isinstance(given, str) else given
+    text = repr(shown) if not isinstance(shown, str) or shown.isprintable() else ascii(shown)
+    if "://" in text:  # in a list or mapping
+        text = mask_credentials(text)
     return text if len(text) <= 100 else f"{text[:99]}…"
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from telemetry.config import kinds, targets
+from telemetry.config import addresses, kinds, targets
 from telemetry.config.kinds import Kind
 from telemetry.config.targets import SIGNALS, Compression, HttpTarget, OtlpTarget, Protocol, Signal
 
@@ -54,6 +54,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     otlp_client_certificate: str | None = None
     otlp_client_key: str | None = None
     otlp_insecure: bool | None = None
+    traces_exporter: Literal["auto", "otlp", "none"] = "auto"
+    logs_exporter: Literal["auto", "otlp", "none"] = "auto"
+    metrics_exporter: Literal["prometheus", "otlp", "none"] = "prometheus"
+    otlp_log_body: Literal["line", "attributes"] = "line"
+    disabled: bool = False
     otlp_traces_endpoint: str | None = None
     otlp_traces_protocol: Protocol | None = None
     otlp_traces_headers: Mapping[str, str] = {}
@@ -81,11 +86,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     otlp_metrics_client_certificate: str | None = None
     otlp_metrics_client_key: str | None = None
     otlp_metrics_insecure: bool | None = None
-    traces_exporter: Literal["auto", "otlp", "none"] = "auto"
-    logs_exporter: Literal["auto", "otlp", "none"] = "auto"
-    metrics_exporter: Literal["prometheus", "otlp", "none"] = "prometheus"
-    otlp_log_body: Literal["line", "attributes"] = "line"
-    disabled: bool = False
 
     sampler: str = "parentbased_always_on"
     sampler_arg: float | None = None
@@ -167,14 +167,14 @@ class Setting(msgspec.Struct, frozen=True):
         if isinstance(value, int) and self.kind.label.startswith("bytes"):
             return kinds.show_size(value)
         if isinstance(value, float):
-            return f"{value:g}"
-        return kinds.mask_credentials(str(value)) if "URL" in self.kind.label else str(value)
+            return f"{value:g} s" if self.kind.label.startswith("seconds") else f"{value:g}"
+        return addresses.mask_credentials(str(value)) if "URL" in self.kind.label else str(value)
 
 
 _DEFAULTS = Config()
 
 _OTLP_PARTS: tuple[tuple[str, Kind, str], ...] = (
-    ("endpoint", kinds.otlp_endpoint(), "used exactly as it is, with no path appended"),
+    ("endpoint", addresses.otlp_endpoint(), "used exactly as it is, with no path appended"),
     ("protocol", kinds.choice("http/protobuf", "grpc"), "the wire protocol"),
     ("headers", kinds.headers(), "request headers; they replace the shared ones"),
     ("timeout", kinds.number("seconds", 0.001, 300, "OpenTelemetry for Python reads seconds, not milliseconds"), ""),
@@ -250,7 +250,7 @@ SETTINGS: tuple[Setting, ...] = (
     _logs("access_log", "FLEETGLASS_ACCESS_LOG", kinds.switch(),
         doc="One line for each HTTP request. Unset: for role `server`."),
 
-    _loki("loki_url", "FLEETGLASS_LOKI_URL", kinds.url("/loki/api/v1/push"),
+    _loki("loki_url", "FLEETGLASS_LOKI_URL", addresses.url("/loki/api/v1/push"),
         doc="Loki to push lines to. `/loki/api/v1/push` is appended to a URL without a path."),
     _loki("loki_tenant", "FLEETGLASS_LOKI_TENANT", kinds.text(), doc="Tenant, sent as `X-Scope-OrgID`."),
     _loki("loki_user", "FLEETGLASS_LOKI_USER", kinds.text(), doc="User for HTTP basic authentication."),
@@ -311,9 +311,9 @@ SETTINGS: tuple[Setting, ...] = (
     _traces("instrument", "FLEETGLASS_INSTRUMENT", kinds.names(),
         doc="Client libraries to instrument by name, where their OpenTelemetry package is installed: `httpx,psycopg`."),
 
-    _metrics("metrics_listen", "FLEETGLASS_METRICS_LISTEN", kinds.listen_address(off=True),
+    _metrics("metrics_listen", "FLEETGLASS_METRICS_LISTEN", addresses.listen_address(off=True),
         doc="Where a worker or agent serves `/metrics`; set by name, any role does. `off`: nowhere."),
-    _metrics("metrics_push_url", "FLEETGLASS_METRICS_PUSH_URL", kinds.url("/api/v1/import/prometheus"),
+    _metrics("metrics_push_url", "FLEETGLASS_METRICS_PUSH_URL", addresses.url("/api/v1/import/prometheus"),
         doc="VictoriaMetrics to push to, for processes that can't be scraped. `/api/v1/import/prometheus` is appended "
         "to a URL without a path."),
     _metrics("metrics_push_interval", "FLEETGLASS_METRICS_PUSH_INTERVAL", kinds.number("seconds", 0.1, 3600),
@@ -341,9 +341,9 @@ SETTINGS: tuple[Setting, ...] = (
     _delivery("sigterm", "FLEETGLASS_SIGTERM", kinds.switch(),
         doc="Flush on SIGTERM, then let the previous handler act."),
 
-    _ingest("listen", "FLEETGLASS_LISTEN", kinds.listen_address(), "127.0.0.1:8000",
+    _ingest("listen", "FLEETGLASS_LISTEN", addresses.listen_address(), "127.0.0.1:8000",
         "Where the ingest service listens."),
-    _ingest("feedback_url", "FEEDBACK_URL", kinds.feedback_url(), None,
+    _ingest("feedback_url", "FEEDBACK_URL", addresses.feedback_url(), None,
         "Where pages send users with feedback; `GET /api/config` hands it out. https or mailto only."),
     _ingest("tokens", "FLEETGLASS_TOKENS", kinds.tokens(), {},
         'Static bearer tokens for development: `{"token": {"email": "…", "workspace": "…", "roles": ["…"]}}`.',
