@@ -61,6 +61,7 @@ LABELS: dict[str, str] = {
     "result": "`accepted`, or why the report was refused",
     "signal": "`logs`, `traces` or `metrics`",
     "sink": "name of the network sink",
+    "transport": "`event_stream` or `websocket`",
     "version": "version of this library",
     "where": "part of the library that reported the fault",
 }
@@ -93,7 +94,7 @@ METRICS: dict[str, MetricSpec] = _index(
         kind="gauge",
         labels=("http_request_method",),
         help="HTTP requests being served now.",
-        origin="telemetry.web.asgi",
+        origin="telemetry.web.exchange",
     ),
     MetricSpec(
         name="http_server_request_duration_seconds",
@@ -102,7 +103,14 @@ METRICS: dict[str, MetricSpec] = _index(
         labels=("http_request_method", "http_route", "http_response_status_code"),
         buckets=HTTP_DURATION_BUCKETS,
         help="Time from the request's arrival to the end of its response.",
-        origin="telemetry.web.asgi",
+        origin="telemetry.web.exchange",
+    ),
+    MetricSpec(
+        name="http_server_streams_total",
+        kind="counter",
+        labels=("transport", "http_route", "http_response_status_code"),
+        help="Event streams and websockets that have ended; how long they lasted is no latency.",
+        origin="telemetry.web.exchange",
     ),
     MetricSpec(
         name="target_info",

@@ -1,0 +1,16 @@
+"""ASGI's shapes, as loose as the frameworks that meet here need them.
+
+Starlette types a scope as a mutable mapping and Litestar as a family of TypedDicts; a middleware that
+wraps either can promise neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+ASGIApp = Callable[..., Awaitable[None]]
