@@ -17,6 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from telemetry.testing.captured import Captured
     from telemetry.testing.faults import (
         Blackhole,
         Fault,
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
         Reset,
         Slow,
         Status,
+        Step,
     )
     from telemetry.testing.receiver import Receiver
-    from telemetry.testing.records import LogLine, Request, Sample, Span, SpanEvent, SpanLink
+    from telemetry.testing.records import Counts, LogLine, Request, Sample, Span, SpanEvent, SpanLink
 
 _HOME = {
     "Blackhole": "faults",
+    "Captured": "captured",
+    "Counts": "records",
     "Fault": "faults",
     "Hang": "faults",
     "LogLine": "records",
@@ -52,10 +56,13 @@ _HOME = {
     "SpanEvent": "records",
     "SpanLink": "records",
     "Status": "faults",
+    "Step": "faults",
 }
 
 __all__ = [
     "Blackhole",
+    "Captured",
+    "Counts",
     "Fault",
     "Hang",
     "LogLine",
@@ -73,6 +80,7 @@ __all__ = [
     "SpanEvent",
     "SpanLink",
     "Status",
+    "Step",
 ]
 
 

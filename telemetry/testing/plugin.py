@@ -13,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from telemetry.testing.captured import Captured
     from telemetry.testing.receiver import Receiver
 
 
@@ -26,3 +27,16 @@ def telemetry_receiver() -> Iterator[Receiver]:
 
     with Receiver() as receiver:
         yield receiver
+
+
+@pytest.fixture
+def telemetry_captured() -> Iterator[Captured]:
+    """The spans, log lines and metrics of this test, in memory, with ids 1, 2, 3… and a clock of its own.
+
+    Works with or without ``telemetry.setup()``, before or during the test; what the test set up is shut
+    down after it. See ``telemetry.testing.Captured``.
+    """
+    from telemetry.testing.captured import Captured
+
+    with Captured() as captured:
+        yield captured

@@ -5,11 +5,15 @@ Ids are lower-case hex, empty where there is none. Times ending in ``_ns`` are n
 
 from __future__ import annotations
 
+import json
+import re
 import zlib
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
+
+_FIELD = re.compile(r'(?<!\S)([^\s="]+)=("(?:[^"\\]|\\.)*"|[^\s="]*)(?=\s|$)')
 
 
 class SpanEvent(msgspec.Struct, frozen=True):
@@ -58,18 +62,37 @@ class LogLine(msgspec.Struct, frozen=True):
 
     From a Loki push ``labels`` are the stream's and ``attributes`` the entry's structured metadata, named
     and cleaned as Loki stores them. From OTLP ``labels`` are the resource's attributes, ``attributes`` the
-    record's own, and a body that is no string is given as JSON.
+    record's own, and a body that is no string is given as JSON. Captured in the process, ``labels`` are the
+    stream's as they would be in Loki, and ``attributes`` the fields of the record with their own types.
     """
 
     line: str
     timestamp_ns: int
     labels: Mapping[str, Any]
     attributes: Mapping[str, Any]
-    source: Literal["loki", "otlp"]
+    source: Literal["loki", "otlp", "captured"]
     severity: str = ""
     severity_number: int = 0
     trace_id: str = ""
     span_id: str = ""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the line says: a JSON object as it is, else the pairs of logfmt, where every value is text."""
+        if self.line.startswith("{"):
+            try:
+                found = json.loads(self.line)
+            except ValueError:
+                found = None
+            if isinstance(found, dict):
+                return found
+        fields: dict[str, Any] = {}
+        for key, value in _FIELD.findall(self.line):
+            try:
+                fields.setdefault(key, json.loads(value) if value.startswith('"') else value)
+            except ValueError:  # no escape of JSON's: Loki finds no value there either
+                continue
+        return fields
 
 
 class Sample(msgspec.Struct, frozen=True):

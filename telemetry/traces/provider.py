@@ -7,9 +7,9 @@ the next ``setup()``. Tracers that libraries hold since import go on working thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeAlias
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -19,6 +19,9 @@ from telemetry import faults
 
 _NOOP = trace.NoOpTracerProvider()
 
+Tap: TypeAlias = Callable[[trace.TracerProvider | None], trace.TracerProvider]
+"""The engine that ``use`` was given, or None, to the one that is to stand in its place."""
+
 
 class Provider(trace.TracerProvider):
     """Hands out tracers that always speak to the engine of the moment (``use``)."""
@@ -26,10 +29,24 @@ class Provider(trace.TracerProvider):
     def __init__(self) -> None:
         self.engine: trace.TracerProvider = _NOOP
         self.generation = 0
+        self._given: trace.TracerProvider | None = None
+        self._tap: Tap | None = None
 
     def use(self, engine: trace.TracerProvider | None) -> None:
         """Put ``engine`` behind every tracer, or nothing."""
-        self.engine = engine or _NOOP
+        self._given = engine
+        self._renew()
+
+    def tap(self, tap: Tap | None) -> None:
+        """Have ``tap`` say what stands behind the tracers, now and after each ``use``; None: as ``use`` said.
+
+        For tests, which look at spans whether or not ``setup()`` ran, before or after.
+        """
+        self._tap = tap
+        self._renew()
+
+    def _renew(self) -> None:
+        self.engine = self._tap(self._given) if self._tap else self._given or _NOOP
         self.generation += 1
 
     def get_tracer(
