@@ -173,7 +173,7 @@ class Exposition:
         union = Union(self._say_clash)
         for source in self._sources:
             try:
-                for family in source.families():
+                for family in self._step_by_step(source.families):
                     union.add(family, source.name)
             except Exception as error:
                 faults.report("metrics.collect", f"{source.name} failed: {type(error).__name__}: {error}")
@@ -201,6 +201,21 @@ class Exposition:
             parts.append(textformat.EOF)
         return b"".join(parts)
 
+    def _step_by_step(self, families: Callable[[], Iterable[Metric]]) -> Iterator[Metric]:
+        """``families()``, each step under a lock that a fork waits for.
+
+        A fork while this thread holds a metric's or a registry's lock would leave that lock held in the child for
+        ever. The wait is for one step, a collector's, and not for the whole collection.
+        """
+        with self._reading:
+            steps = iter(families())
+        while True:
+            with self._reading:
+                family = next(steps, None)
+            if family is None:
+                return
+            yield family
+
     def _read(self, registry: CollectorRegistry) -> Iterator[Metric]:
         """The families of a registry, collector by collector, so that one that raises costs only its own."""
         with registry._lock:
@@ -210,10 +225,7 @@ class Exposition:
             yield accounts.target_family(target)
         for collector in collectors:
             try:
-                # A fork while this thread is inside a collector would leave its lock held in the child for
-                # ever; the hook below waits for this lock.
-                with self._reading:
-                    families = list(collector.collect())
+                families = list(collector.collect())
             except Exception as error:
                 faults.report("metrics.collect", f"collector {collector!r} failed: {type(error).__name__}: {error}")
                 continue

@@ -16,7 +16,6 @@ import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from urllib.parse import urlsplit, urlunsplit
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
@@ -27,17 +26,10 @@ from telemetry.metrics import textformat
 from telemetry.otlp import Channel
 from telemetry.transport import HttpTransport, Response, TlsFiles
 
-IMPORT_PATH = "/api/v1/import/prometheus"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Encode = Callable[[float], bytes]
 """Collects and encodes; takes the time of collection (Unix seconds). Empty when there is nothing to push."""
-
-
-def import_url(url: str) -> str:
-    """``url`` with VictoriaMetrics' import path where it has none."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(path=IMPORT_PATH)) if parts.path in ("", "/") else url
 
 
 def push_text(families: Iterable[Metric], labels: Mapping[str, str], at: float) -> bytes:
@@ -65,7 +57,7 @@ def _stamped(sample: Sample, labels: Mapping[str, str], at: float) -> Sample:
 
 
 class PushSink:
-    """Sends batches to VictoriaMetrics' ``/api/v1/import/prometheus``."""
+    """Sends batches to ``url``, VictoriaMetrics' ``/api/v1/import/prometheus`` or what takes the same."""
 
     name = "victoriametrics"
     signal = "metrics"
@@ -79,7 +71,7 @@ class PushSink:
         timeout: float = 10.0,
         tls: TlsFiles | None = None,
     ) -> None:
-        self._transport = HttpTransport(import_url(url), headers, tls=tls)
+        self._transport = HttpTransport(url, headers, tls=tls)
         self._timeout = timeout
 
     def encode(self, entries: list[bytes]) -> bytes:
