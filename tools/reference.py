@@ -242,8 +242,11 @@ def settings_page() -> str:
         "An argument of `telemetry.setup` wins over an environment variable, and that over the default. What is\n",
         "wrong is reported together: `setup` raises one `ConfigError` that names every bad value and what was\n",
         "expected. `fleetglass config` prints what is in effect and where each value came from.\n\n",
-        "`OTEL_*` variables keep their standard meaning, with one deviation: without an endpoint nothing is exported\n",
-        "(the standard default is an endpoint on localhost).\n",
+        "An empty variable counts as unset. Kubernetes injects variables named after Services: those of a Service\n",
+        "whose name begins with `fleetglass` are ignored, any other unknown `FLEETGLASS_*` name counts as a typo.\n\n",
+        "`OTEL_*` variables keep their standard meaning, with two deviations: without an endpoint nothing is\n",
+        "exported (the standard default is an endpoint on localhost), and a value that can't be used stops the\n",
+        "start instead of being passed over with a warning.\n",
     ]
     for group in dict.fromkeys(setting.group for setting in SETTINGS):
         rows = (
