@@ -148,7 +148,7 @@ def show_config(environ: Mapping[str, str], *, only_set: bool = False, as_json: 
         print(msgspec.json.format(msgspec.json.encode(document)).decode())
     else:
         print("\n".join(_table(rows)))
-        print("\n".join(["", "What goes where", *_destinations(effective)]))
+        print("\n".join(["", "What goes where", *_destinations(effective, library.sources)]))
         if warnings:
             print("\n".join(["", "Worth knowing", *(f"  {warning}" for warning in warnings)]))
         if unread:
@@ -191,19 +191,23 @@ def _table(rows: Sequence[tuple[str, str, str, str, str]]) -> Iterator[str]:
         yield f"  {name:<{names}}  {shown:<{width}}  {where}"
 
 
-def _destinations(effective: Config) -> Iterator[str]:
+def _destinations(effective: Config, sources: Mapping[str, str]) -> Iterator[str]:
     """For each signal, the places that these settings send it to."""
-    for signal in ("traces", "logs", "metrics"):
-        places = []
-        loki, push, otlp = effective.loki(), effective.metrics_push(), effective.otlp(signal)
-        if signal == "logs" and loki:
-            places.append(f"Loki push to {loki.url}")
-        if signal == "metrics" and effective.metrics_exporter != "none":
-            places.append("/metrics to scrape")
-            if push:
-                places.append(f"push to {push.url} every {effective.metrics_push_interval:g} s")
-        if otlp:
-            places.append(f"OTLP ({otlp.protocol}) to {otlp.endpoint}")
-        if signal == "logs" and (effective.stdout == "on" or (effective.stdout == "auto" and not places)):
-            places.append("stdout")
-        yield f"  {signal:<7}  {', '.join(places) or 'nowhere'}"
+    traces, logs, metrics = effective.otlp("traces"), effective.otlp("logs"), effective.otlp("metrics")
+    loki, push = effective.loki(), effective.metrics_push()
+    places: dict[str, list[str]] = {"traces": [], "logs": [], "metrics": []}
+    for target in (traces, logs, metrics):
+        if target is not None:
+            places[target.signal].append(f"OTLP ({target.protocol}) to {target.endpoint}")
+    if loki is not None:
+        places["logs"].append(f"Loki push to {loki.url}")
+    if effective.stdout == "on" or (effective.stdout == "auto" and not places["logs"]):
+        places["logs"].append("stdout")
+    if effective.metrics_exporter != "none":
+        if push is not None and metrics is None:
+            places["metrics"].append(f"push to {push.url} every {effective.metrics_push_interval:g} s")
+        opens = effective.role in {"worker", "agent"} or sources["metrics_listen"] != "default"
+        listens = f" on {effective.metrics_listen}" if opens and effective.metrics_listen != "off" else ""
+        places["metrics"].append(f"/metrics{listens} to scrape")
+    for signal, found in places.items():
+        yield f"  {signal:<7}  {', '.join(found) or 'nowhere'}"

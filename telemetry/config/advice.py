@@ -29,6 +29,8 @@ def _exporters(config: Config) -> Iterator[str]:
             )
     if config.loki_url and (config.logs_exporter == "otlp" or config.otlp_logs_endpoint):
         yield "Logs go to Loki and not over OTLP: a Loki URL is set, and a log is stored once."
+    if config.metrics_push_url and config.otlp("metrics"):
+        yield "A push URL is set, but metrics go over OTLP and are not pushed: one of the two is enough."
     if config.otlp_metrics_endpoint and config.metrics_exporter != "otlp":
         yield "An OTLP endpoint for metrics is set, but metrics go over OTLP only when OTEL_METRICS_EXPORTER is otlp."
 

@@ -303,7 +303,8 @@ SETTINGS: tuple[Setting, ...] = (
     _traces("sampler_arg", "OTEL_TRACES_SAMPLER_ARG", kinds.number("", 0, 1),
         doc="Share of traces that the ratio samplers keep. Unset: 1."),
     _traces("propagators", "OTEL_PROPAGATORS", kinds.names(
-        "tracecontext", "baggage", "b3", "b3multi", "jaeger", "xray", "ottrace", "none", none="none"),
+        "tracecontext", "baggage", "b3", "b3multi", "jaeger", "ottrace", "xray", "xray-lambda", "gcp_trace", "none",
+        none="none"),
         doc="Formats in which trace context is read and written. Those beside `tracecontext` and `baggage` need their "
         "OpenTelemetry package installed."),
     _traces("server_timing", "FLEETGLASS_SERVER_TIMING", kinds.switch(),

@@ -155,8 +155,13 @@ def test_config_says_what_goes_where(capsys, monkeypatch):
     assert (
         "  traces   OTLP (http/protobuf) to http://collector:4318/v1/traces\n"
         "  logs     Loki push to http://loki:3100/loki/api/v1/push\n"
-        "  metrics  /metrics to scrape, push to http://vm:8428/api/v1/import/prometheus every 15 s\n"
+        "  metrics  push to http://vm:8428/api/v1/import/prometheus every 15 s, /metrics to scrape\n"
     ) in run(capsys, "config")[1]
+    monkeypatch.setenv("FLEETGLASS_ROLE", "worker")
+    monkeypatch.setenv("OTEL_METRICS_EXPORTER", "otlp")
+    out = run(capsys, "config")[1]
+    assert "OTLP (http/protobuf) to http://collector:4318/v1/metrics, /metrics on 127.0.0.1:9464 to scrape" in out
+    assert "metrics go over OTLP and are not pushed" in out
 
 
 def test_config_points_out_doubtful_combinations_and_variables_that_nobody_reads(capsys, monkeypatch):
