@@ -1,0 +1,136 @@
+"""``python -m examples.demo``: everything in one process on one loopback origin, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import secrets
+import signal
+import socket
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+import uvicorn
+
+import telemetry
+from examples.demo.app import create_app
+from examples.demo.feed import Feed
+from ingest.errors.route import PATH
+from ingest.principal import Principal
+from ingest.settings import Settings
+from telemetry.testing import Receiver
+
+SERVICE = "demo-shop"
+DEFAULT_PORT = 8000
+# An open page is told to go within a tick; what else is being answered gets a second.
+_GRACE = 1
+# The newest so many spans, lines and samples are kept to show: enough for the page, bounded for a long demo.
+_KEPT = 3000
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, but for its signal handlers: it raises the signal again at the end, and we have more to say."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Ours stand already."""
+        yield
+
+    def stop(self, _signal: int, _frame: FrameType | None) -> None:
+        """End; at the second signal without waiting for anybody."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
+    parser.add_argument(
+        "--port", type=int, default=DEFAULT_PORT, help=f"port on 127.0.0.1 (default {DEFAULT_PORT}; 0: any free one)"
+    )
+    options = parser.parse_args(arguments)
+    token = secrets.token_urlsafe(12)
+    settings = Settings.load({"tokens": {token: Principal("dev@example.com", "demo", ("member",))}})
+    listener = _listen(options.port)
+    base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with listener, Receiver(keep="records", limit=_KEPT) as receiver:
+        running = telemetry.setup(
+            SERVICE,
+            role="server",
+            environment="demo",
+            otlp_endpoint=receiver.url,
+            otlp_protocol="http/protobuf",
+            loki_url=receiver.url,
+            metrics_push_url=receiver.url,
+            metrics_push_interval=1.0,
+            linger=0.2,
+            log_format="logfmt",
+            log_levels={"httpx": "WARNING"},  # its line per call says what the client's span says
+            stdout="off",
+            server_timing=True,
+            instrument=("httpx",),
+            sigterm=False,
+        )
+        app = create_app(
+            settings,
+            Feed(receiver, running),
+            base_url=base_url,
+            token=token,
+            service=SERVICE,
+            stopping=lambda: server.should_exit,
+        )
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=_GRACE
+        )
+        server = _Server(config)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, server.stop)
+        print(_welcome(base_url, token), flush=True)
+        server.run(sockets=[listener])
+        delivered = running.shutdown()
+        print(_goodbye(running), flush=True)
+    return 0 if delivered and server.started else 1
+
+
+def _listen(port: int) -> socket.socket:
+    """A listening socket on loopback; on any free port when ``port`` is busy, and says so."""
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        print(f"Port {port} can't be used ({error.strerror}); taking a free one.", file=sys.stderr)
+        return socket.create_server(("127.0.0.1", 0))
+
+
+def _welcome(base_url: str, token: str) -> str:
+    report = '{"kind":"error","message":"Hello from curl","url":"/terminal","build":"development"}'
+    return textwrap.dedent(
+        f"""\
+        Fleetglass demo
+
+          Open    {base_url}/
+          Token   {token}
+
+        Press the buttons: each throws or fails, and the page shows the lines, traces and counters that come of it.
+        Or send a report from another terminal:
+
+          curl -i {base_url}{PATH} \\
+            -H 'Authorization: Bearer {token}' \\
+            -H 'Content-Type: application/json' \\
+            -d '{report}'
+
+        Also there: {base_url}/metrics, /readyz?verbose, /schema. Ctrl-C ends it."""
+    )
+
+
+def _goodbye(running: telemetry.Telemetry) -> str:
+    accounts = [
+        f"{row.signal} {row.delivered:,} of {row.emitted:,} delivered" + (f", {row.lost:,} dropped" if row.lost else "")
+        for row in running.health().rows
+    ]
+    return "\nGoodbye. " + "; ".join(accounts) + "."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

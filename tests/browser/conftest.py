@@ -1,0 +1,51 @@
+"""A real Chromium, driven by Playwright; without one the tests of this folder are skipped, or fail in CI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+# Quiet and self-contained: nothing is fetched but what the page asks for.
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """The browser."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        sentence = "Chromium is not on PATH: install it (Debian: apt-get install chromium fonts-noto-cjk)."
+        if os.environ.get("FLEETGLASS_REQUIRE_BACKENDS") == "1":
+            pytest.fail(sentence, pytrace=False)
+        pytest.skip(sentence)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """A fresh page of 1440 by 1000 in a context of its own."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 1000})
+    context.set_default_timeout(5000)
+    yield context.new_page()
+    context.close()
