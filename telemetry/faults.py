@@ -6,6 +6,7 @@ record. This module knows nobody, so that everything may report to it.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections import Counter
@@ -66,3 +67,7 @@ def reset() -> None:
     _lock = threading.RLock()
     _counts.clear()
     _said.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=reset)

@@ -40,7 +40,6 @@ class _Held(msgspec.Struct, frozen=True):
 
 _guard = threading.Lock()
 _held: dict[Path, _Held] = {}
-_hooked = False
 
 
 class Slots:
@@ -58,7 +57,6 @@ class Slots:
         directory = next((found for found in self._directories if _usable(found)), None)
         if directory is None or fcntl is None:
             return None
-        _hook_fork()
         base = directory / _file_name(name)
         with _guard:
             held = _held.get(base)
@@ -160,14 +158,12 @@ def _forget() -> None:
     _held.clear()
 
 
-def _hook_fork() -> None:
-    global _hooked
-    if not _hooked and hasattr(os, "register_at_fork"):
-        _hooked = True
-        # The guard is held across the fork, so that no half-claimed file stays open in the child.
-        os.register_at_fork(before=_guard.acquire, after_in_parent=_guard.release, after_in_child=_after_fork)
-
-
 def _after_fork() -> None:
     _forget()
     _guard.release()
+
+
+if hasattr(os, "register_at_fork"):
+    # The guard is held across the fork, so that no half-claimed file stays open in the child. Registered on
+    # import: hooks run in the child in the order of registration, and those of importers claim a slot there.
+    os.register_at_fork(before=_guard.acquire, after_in_parent=_guard.release, after_in_child=_after_fork)
