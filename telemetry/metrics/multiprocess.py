@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 SYNC_SECONDS = 1.0
+FOLD_SECONDS = 60.0
 
 
 def prepare(directory: str | None) -> bool:
@@ -98,10 +99,14 @@ class Workers:
             threading.Thread(target=self._run, name="fleetglass-mirror", daemon=True).start()
 
     def _run(self) -> None:
+        fold_at = time.monotonic() + FOLD_SECONDS
         while True:
             time.sleep(SYNC_SECONDS)
             try:
                 self.sync()
+                if time.monotonic() >= fold_at:  # scrapes fold too, but perhaps nobody scrapes
+                    fold_at += FOLD_SECONDS
+                    self.directory.fold()
             except Exception as error:
                 faults.report("metrics.multiprocess", error)
 
@@ -202,9 +207,12 @@ def start(directory: str) -> Workers | None:
 
 
 def sync() -> None:
-    """Write what this process's ledger has gained into its files, at the end of a shutdown. Else nothing."""
+    """At the end of a shutdown: write what this process's ledger has gained into its files. Else nothing."""
     if _workers is not None:
-        _workers.sync()
+        try:
+            _workers.sync()
+        except Exception as error:
+            faults.report("metrics.multiprocess", error)
 
 
 def may_push() -> bool:
