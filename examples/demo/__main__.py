@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import secrets
 import signal
 import socket
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--port", type=int, default=DEFAULT_PORT, help=f"port on 127.0.0.1 (default {DEFAULT_PORT}; 0: any free one)"
     )
     options = parser.parse_args(arguments)
+    _forget_settings()
     token = secrets.token_urlsafe(12)
     settings = Settings.load({"tokens": {token: Principal("dev@example.com", "demo", ("member",))}})
     listener = _listen(options.port)
@@ -92,6 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         delivered = running.shutdown()
         print(_goodbye(running), flush=True)
     return 0 if delivered and server.started else 1
+
+
+def _forget_settings() -> None:
+    """Leave the settings of whoever starts the demo out of it: what it shows is sent to its own receiver only."""
+    for name in list(os.environ):
+        if name.startswith(("FLEETGLASS_", "OTEL_", "PROMETHEUS_")):
+            del os.environ[name]
 
 
 def _listen(port: int) -> socket.socket:

@@ -25,7 +25,9 @@ ARGUMENTS = (
 )
 
 
-@pytest.fixture(scope="session")
+# Not for the session: while Playwright's synchronous side is on, the main thread has a running event loop,
+# and asynchronous tests elsewhere could not start theirs.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """The browser."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
