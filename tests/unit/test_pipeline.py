@@ -1,0 +1,225 @@
+"""``setup()`` and ``Telemetry``: once, together, honestly, and again after the end."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import threading
+import time
+from typing import Any
+
+import pytest
+
+import telemetry
+from telemetry.testing import Blackhole, Hang, Receiver, Refuse, Reset, Status
+
+log = logging.getLogger("app.test")
+
+
+def start(receiver: Receiver, **settings: Any) -> telemetry.Telemetry:
+    settings = {"linger": 0.05, "stdout": "off", **settings}
+    return telemetry.setup(
+        service="shop", otlp_endpoint=receiver.url, loki_url=receiver.url, metrics_push_url=receiver.url, **settings
+    )
+
+
+def emit(count: int = 1) -> None:
+    for _ in range(count):
+        with telemetry.span("work"):
+            log.info("hello")
+
+
+def balanced(tel: telemetry.Telemetry) -> dict[str, Any]:
+    rows = tel.health().rows
+    assert all(row.balanced for row in rows), rows
+    return {row.signal: row for row in rows}
+
+
+def test_three_signals_under_one_identity(telemetry_receiver: Receiver) -> None:
+    with start(telemetry_receiver, instance="i-1") as tel:
+        emit()
+        assert tel.flush()
+    (span,), (line,) = telemetry_receiver.spans, telemetry_receiver.lines
+    assert (span.resource["service.name"], line.labels["service_name"]) == ("shop", "shop")
+    assert line.trace_id == span.trace_id
+    pushed = {(sample.labels.get("job"), sample.labels.get("instance")) for sample in telemetry_receiver.samples}
+    assert pushed == {("shop", "i-1")}
+
+
+def test_setup_twice_is_one_and_other_arguments_warn(telemetry_receiver: Receiver) -> None:
+    first = start(telemetry_receiver)
+    assert start(telemetry_receiver) is first
+    with pytest.warns(UserWarning, match="was called before as service 'shop'"):
+        assert telemetry.setup(service="other") is first
+    assert telemetry.active() is first
+    first.shutdown()
+    assert telemetry.active() is None
+    second = start(telemetry_receiver)
+    assert second is not first
+    second.shutdown()
+
+
+def test_all_wrong_settings_are_named_at_once_and_nothing_is_left_behind() -> None:
+    handlers = logging.getLogger().handlers[:]
+    with pytest.raises(telemetry.ConfigError) as caught:
+        telemetry.setup(service="x", role="boss", loki_url="ftp://h", sampler_arg=7, nonsense=1)
+    for part in ("boss", "ftp://h", "7", "nonsense"):
+        assert part in str(caught.value)
+    assert telemetry.active() is None
+    assert logging.getLogger().handlers == handlers
+
+
+def test_shutdown_twice_is_quick_and_late_records_are_counted(telemetry_receiver: Receiver) -> None:
+    tel = start(telemetry_receiver)
+    emit()
+    assert tel.shutdown()
+    started = time.monotonic()
+    assert tel.shutdown()
+    assert time.monotonic() - started < 0.1
+    rows = balanced(tel)
+    assert rows["logs"].delivered == rows["traces"].delivered == 1
+
+
+@pytest.mark.parametrize("fault", [Refuse(), Blackhole(), Hang(), Status(503), Reset()], ids=lambda f: type(f).__name__)
+def test_shutdown_meets_one_deadline_whatever_the_backends_do(telemetry_receiver: Receiver, fault: Any) -> None:
+    """otel-python #3309, #4043: 1,500 spans and a dead collector held the exit for 21 to 23 s."""
+    telemetry_receiver.behave(fault)
+    tel = start(telemetry_receiver, shutdown_timeout=1.0)
+    emit(1500)
+    started = time.monotonic()
+    assert not tel.shutdown()
+    assert time.monotonic() - started < 1.3
+    rows = balanced(tel)
+    for signal in ("traces", "logs"):
+        assert (rows[signal].emitted, rows[signal].delivered, rows[signal].pending) == (1500, 0, 0)
+        assert rows[signal].lost == 1500
+
+
+def test_a_backend_that_comes_back_gets_everything(telemetry_receiver: Receiver) -> None:
+    telemetry_receiver.behave(Refuse())
+    with start(telemetry_receiver) as tel:
+        emit(100)
+        assert not tel.flush(0.3)
+        telemetry_receiver.recover()
+        assert tel.flush(5)
+        rows = balanced(tel)
+        assert rows["logs"].delivered == rows["traces"].delivered == 100
+    assert len(telemetry_receiver.lines) == len(telemetry_receiver.spans) == 100
+
+
+def test_a_hung_collector_of_the_users_does_not_hold_the_shutdown(telemetry_receiver: Receiver) -> None:
+    from prometheus_client import REGISTRY
+    from prometheus_client.registry import Collector
+
+    release = threading.Event()
+
+    class Hung(Collector):
+        def describe(self) -> list[Any]:
+            return []
+
+        def collect(self) -> list[Any]:
+            release.wait(10)
+            return []
+
+    hung = Hung()
+    REGISTRY.register(hung)
+    try:
+        tel = start(telemetry_receiver, shutdown_timeout=0.6)
+        emit()
+        started = time.monotonic()
+        tel.shutdown()
+        assert time.monotonic() - started < 1.0
+    finally:
+        release.set()
+        REGISTRY.unregister(hung)
+
+
+def test_a_fork_while_another_thread_emits_delivers_the_childs_own_once(telemetry_receiver: Receiver) -> None:
+    """sentry-python #6149, otel-python #2266: the child stood still, or sent its parent's queue again."""
+    tel = start(telemetry_receiver, instance=None)
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            log.info("parent")
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(5):
+            pid = os.fork()
+            if pid == 0:
+                clean = False
+                try:
+                    with telemetry.span("child"):
+                        log.info("child")
+                    clean = tel.flush(2) and balanced(tel)["logs"].emitted == 1
+                finally:
+                    os._exit(0 if clean else 1)
+            _, status = os.waitpid(pid, 0)
+            assert os.waitstatus_to_exitcode(status) == 0
+    finally:
+        stop.set()
+        thread.join()
+    assert tel.shutdown()
+    said = [line.line for line in telemetry_receiver.lines]
+    assert sum("msg=child" in line for line in said) == 5
+    assert sum("msg=parent" in line for line in said) == balanced(tel)["logs"].delivered
+    children = {span.resource["service.instance.id"] for span in telemetry_receiver.spans}
+    assert children.isdisjoint({tel.identity.instance}), "a child is an instance of its own"
+
+
+def test_a_multiprocessing_child_delivers_before_it_leaves_by_os_exit(telemetry_receiver: Receiver) -> None:
+    """logfire #779: the span of a multiprocessing child is never exported."""
+    tel = start(telemetry_receiver, linger=30)
+    child = multiprocessing.get_context("fork").Process(target=emit)
+    child.start()
+    child.join(10)
+    assert child.exitcode == 0
+    telemetry_receiver.wait_for(spans=1, lines=1)
+    tel.shutdown()
+
+
+def test_health_tells_the_last_error_of_each_sink(telemetry_receiver: Receiver) -> None:
+    telemetry_receiver.behave(Status(401, body="who are you?"))
+    with start(telemetry_receiver) as tel:
+        emit()
+        assert not tel.flush()
+        health = tel.health()
+        assert not health.ok
+        assert {sink.last_error for sink in health.sinks if sink.sink == "otlp"} == {"OTLP answered 401: who are you?"}
+
+
+def test_metrics_are_exposed_with_the_identity() -> None:
+    with telemetry.setup(service="shop", stdout="off", instance="i-1") as tel:
+        body, content_type = tel.metrics()
+        assert content_type.startswith("text/plain")
+        assert b"target_info{" in body and b'service_name="shop"' in body
+
+
+def test_strict_raises_what_is_else_only_counted() -> None:
+    from telemetry import faults
+
+    with telemetry.setup(service="x", stdout="off", metrics_exporter="none", strict=True):
+        with pytest.raises(faults.InternalFault, match="a part: it broke"):
+            faults.report("a part", "it broke")
+    faults.reset()
+
+
+def test_worker_opens_a_metrics_port_and_a_busy_one_warns(capsys: pytest.CaptureFixture[str]) -> None:
+    import socket
+    import urllib.request
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with telemetry.setup(service="x", role="worker", stdout="off", metrics_listen=address) as tel:
+            assert tel.server is None
+        assert address.split(":")[1] in capsys.readouterr().err
+    with telemetry.setup(service="x", role="worker", stdout="off", metrics_listen="127.0.0.1:0") as tel:
+        assert tel.server is not None
+        with urllib.request.urlopen(tel.server.url, timeout=5) as answer:
+            assert b"telemetry_build_info" in answer.read()

@@ -1,0 +1,243 @@
+"""Spans: made in one word, exported whole, alive across setups, harmless without any."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from opentelemetry import baggage, context, trace
+
+import telemetry
+from telemetry.testing import Partial, Receiver, Status
+from telemetry.traces.sampling import NAMES, sampler
+
+library = trace.get_tracer("a.library", "1.0")
+
+
+def start(receiver: Receiver, **settings: Any) -> telemetry.Telemetry:
+    return telemetry.setup(
+        service="shop",
+        logs_exporter="none",
+        stdout="off",
+        metrics_exporter="none",
+        **{"otlp_endpoint": receiver.url, "linger": 0.05, **settings},
+    )
+
+
+def test_a_span_arrives_with_its_attributes_scope_and_resource(telemetry_receiver: Receiver) -> None:
+    with start(telemetry_receiver, version="1.2") as tel:
+        with telemetry.span("work", size=3, name_="x", none=None, odd={1}, items=["a", "b"]) as span:
+            span.add_event("half", {"token": "s3cret"})
+            with library.start_as_current_span("inner", kind=trace.SpanKind.CLIENT):
+                pass
+        assert tel.flush()
+    by_name = {span.name: span for span in telemetry_receiver.spans}
+    work, inner = by_name["work"], by_name["inner"]
+    assert work.attributes == {"size": 3, "name_": "x", "odd": "[1]", "items": ["a", "b"]}
+    assert work.events[0].attributes == {"token": "[scrubbed]"}
+    assert (inner.parent_id, inner.kind, inner.scope) == (work.span_id, "client", "a.library")
+    assert work.resource["service.name"] == "shop"
+    assert work.resource["service.version"] == "1.2"
+
+
+def test_an_exception_sets_the_status_and_goes_on(telemetry_receiver: Receiver) -> None:
+    with start(telemetry_receiver) as tel:
+        with pytest.raises(ValueError, match="bad"), telemetry.span("work"):
+            raise ValueError("bad")
+        assert tel.flush()
+    (span,) = telemetry_receiver.spans
+    assert (span.status, span.status_message) == ("error", "ValueError: bad")
+    assert span.events[0].attributes["exception.type"] == "ValueError"
+
+
+def test_traced_on_every_kind_of_function(telemetry_receiver: Receiver) -> None:
+    @telemetry.traced
+    def plain(n: int) -> int:
+        return n
+
+    @telemetry.traced("named", kind_="x")
+    async def later(n: int) -> int:
+        await asyncio.sleep(0)
+        return n
+
+    inside: list[str] = []
+
+    @telemetry.traced("steps")
+    def steps() -> Iterator[int]:
+        for i in range(3):
+            inside.append(telemetry.trace_id())
+            yield i
+
+    @telemetry.traced("asteps")
+    async def asteps() -> AsyncIterator[int]:
+        for i in range(3):
+            yield i
+
+    async def main() -> list[int]:
+        return [await later(1), *[i async for i in asteps()]]
+
+    with start(telemetry_receiver) as tel:
+        assert plain(5) == 5
+        assert asyncio.run(main()) == [1, 0, 1, 2]
+        outside = []
+        for _ in steps():
+            outside.append(telemetry.trace_id())
+        assert tel.flush()
+    names = sorted(span.name for span in telemetry_receiver.spans)
+    assert names == sorted(["asteps", "named", "steps", plain.__qualname__])
+    assert len(set(inside)) == 1 and inside[0]
+    assert outside == ["", "", ""], "a generator's span is current in the generator only"
+
+
+def test_a_failing_generator_ends_its_span_with_an_error(telemetry_receiver: Receiver) -> None:
+    @telemetry.traced("steps")
+    def steps() -> Iterator[int]:
+        yield 1
+        raise LookupError("end")
+
+    with start(telemetry_receiver) as tel:
+        with pytest.raises(LookupError):
+            list(steps())
+        assert tel.flush()
+    (span,) = telemetry_receiver.spans
+    assert span.status == "error"
+
+
+def test_with_no_endpoint_ids_exist_and_propagate_and_nothing_waits() -> None:
+    with telemetry.setup(service="x", stdout="off", metrics_exporter="none") as tel:
+        with telemetry.span("work"):
+            carrier = telemetry.inject()
+            assert carrier["traceparent"].split("-")[1] == telemetry.trace_id()
+        assert tel.shippers == []
+        assert tel.flush()
+
+
+def test_before_setup_and_after_shutdown_nothing_raises_and_parents_pass_through(
+    telemetry_receiver: Receiver,
+) -> None:
+    parent = {"traceparent": "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"}
+    for _ in range(2):
+        token = context.attach(telemetry.extract(parent))
+        with telemetry.span("work"):
+            assert telemetry.trace_id() == "ab" * 16
+            assert telemetry.inject()["traceparent"].startswith("00-" + "ab" * 16)
+        context.detach(token)
+        start(telemetry_receiver).shutdown()
+
+
+def test_a_tracer_held_since_import_follows_every_setup(telemetry_receiver: Receiver) -> None:
+    for round_ in range(3):
+        with start(telemetry_receiver, instance=f"i{round_}") as tel:
+            with library.start_as_current_span("held"):
+                pass
+            assert tel.flush()
+    instances = [span.resource["service.instance.id"] for span in telemetry_receiver.spans]
+    assert instances == ["i0", "i1", "i2"]
+
+
+def test_inject_and_extract_carry_trace_and_baggage(telemetry_receiver: Receiver) -> None:
+    with start(telemetry_receiver) as tel:
+        token = context.attach(baggage.set_baggage("tenant", "acme"))
+        with telemetry.span("enqueue"):
+            carrier = telemetry.inject({"kept": "1"})
+        context.detach(token)
+        taken = telemetry.extract(carrier)
+        assert baggage.get_baggage("tenant", taken) == "acme"
+        with library.start_as_current_span("run", context=taken):
+            pass
+        assert tel.flush()
+    by_name = {span.name: span for span in telemetry_receiver.spans}
+    assert by_name["run"].parent_id == by_name["enqueue"].span_id
+    assert carrier["kept"] == "1"
+
+
+def test_a_dropped_decision_is_kept_and_passed_on(telemetry_receiver: Receiver) -> None:
+    with start(telemetry_receiver, sampler="always_off") as tel:
+        with telemetry.span("work"):
+            flags = int(telemetry.inject()["traceparent"][-2:], 16)
+            assert not flags & 1
+        assert tel.flush()
+        assert tel.health().rows[0].emitted == 0
+    assert telemetry_receiver.spans == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_standard_sampler(name: str) -> None:
+    kept = sampler(name, 0.0).should_sample(None, 1 << 100, "x").decision.is_sampled()
+    assert kept == (name in ("always_on", "parentbased_always_on"))
+
+
+def test_partial_success_is_counted(telemetry_receiver: Receiver) -> None:
+    telemetry_receiver.behave(Partial(rejected=2))
+    with start(telemetry_receiver, linger=30) as tel:
+        for _ in range(5):
+            with telemetry.span("work"):
+                pass
+        assert not tel.flush()
+        (row,) = tel.health().rows
+        assert (row.delivered, row.dropped) == (3, {"rejected": 2})
+
+
+def test_a_503_is_retried_and_a_redirect_is_not(telemetry_receiver: Receiver) -> None:
+    telemetry_receiver.behave(Status(503), times=1)
+    with start(telemetry_receiver) as tel:
+        with telemetry.span("work"):
+            pass
+        assert tel.flush(5)
+        telemetry_receiver.behave(Status(307, headers={"Location": "http://127.0.0.1:1/"}))
+        with telemetry.span("work"):
+            pass
+        assert not tel.flush()
+        assert "redirect to http://127.0.0.1:1/: give the final endpoint" in tel.health().sinks[0].last_error
+
+
+def test_grpc_carries_the_same(telemetry_receiver: Receiver) -> None:
+    with start(telemetry_receiver, otlp_endpoint=telemetry_receiver.grpc_endpoint, otlp_protocol="grpc") as tel:
+        with telemetry.span("work", size=3):
+            pass
+        assert tel.flush(5)
+    assert telemetry_receiver.spans[0].attributes == {"size": 3}
+
+
+def test_the_disabled_sdk_makes_no_spans_and_recurses_into_nothing(telemetry_receiver: Receiver) -> None:
+    """otel-python #4255: OTEL_SDK_DISABLED=true recursed."""
+    with start(telemetry_receiver, disabled=True) as tel:
+        with telemetry.span("work"):
+            assert telemetry.trace_id() == ""
+        assert tel.shippers == []
+
+
+def test_an_sdk_processor_of_the_users_own_sees_the_spans(telemetry_receiver: Receiver) -> None:
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    with start(telemetry_receiver):
+        memory = InMemorySpanExporter()
+        trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(memory))  # type: ignore[attr-defined]
+        with telemetry.span("work"):
+            pass
+    assert [span.name for span in memory.get_finished_spans()] == ["work"]
+
+
+def test_an_instrumented_client_is_part_of_the_trace(telemetry_receiver: Receiver) -> None:
+    import httpx
+
+    with start(telemetry_receiver, instrument=("httpx",)) as tel:
+        with telemetry.span("work"):
+            httpx.post(
+                telemetry_receiver.url + "/v1/logs", content=b"", headers={"content-type": "application/x-protobuf"}
+            )
+        assert tel.flush()
+    client = next(span for span in telemetry_receiver.spans if span.kind == "client")
+    work = next(span for span in telemetry_receiver.spans if span.name == "work")
+    assert client.parent_id == work.span_id
+    sent = next(request for request in telemetry_receiver.requests if request.path == "/v1/logs")
+    assert sent.headers["traceparent"].split("-")[1] == work.trace_id
+
+
+def test_an_instrumentation_that_is_not_installed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with telemetry.setup(service="x", stdout="off", metrics_exporter="none", instrument=("nonesuch",)):
+        pass
+    assert "pip install opentelemetry-instrumentation-nonesuch" in capsys.readouterr().err
