@@ -82,6 +82,7 @@ class Telemetry:
         self._shutting = threading.RLock()
         self._closed = False
         self._clean = True
+        self._said_losses = False
 
     # -- wiring ------------------------------------------------------------------------------------
 
@@ -166,6 +167,9 @@ class Telemetry:
         uncaught.install(quiet=stdout is not None)
 
     def _start_metrics(self) -> None:
+        from telemetry.metrics import multiprocess
+
+        multiprocess.prepare(self.config.multiproc_dir)  # before anything imports prometheus-client
         from telemetry.metrics import registry
 
         registry.set_label_limit(self.config.metrics_label_values)
@@ -174,9 +178,7 @@ class Telemetry:
         from telemetry.metrics import bridge
 
         bridge.install()
-        if self.config.multiproc_dir:
-            from telemetry.metrics import multiprocess
-
+        if self.config.multiproc_dir and multiprocess.active():
             multiprocess.start(self.config.multiproc_dir)
         listen = self.config.metrics_listen
         by_name = self.sources.get("metrics_listen", "default") != "default"
@@ -201,15 +203,16 @@ class Telemetry:
             shipper = self.ship(OtlpMetricsSink(channel("metrics", otlp)))
 
             def body(at: float) -> bytes:
-                families = exposition.collect(self.identity)
-                return encode(families, resource_message(self.identity.attributes), start=started, at=at)
+                instance = multiprocess.instance(self.identity.instance)
+                resource = resource_message({**self.identity.attributes, "service.instance.id": instance})
+                return encode(exposition.collect(self.identity), resource, start=started, at=at)
 
         else:
             assert push is not None
             shipper = self.ship(PushSink(push.url, push.headers))
 
             def body(at: float) -> bytes:
-                labels = {"job": self.identity.job, "instance": self.identity.instance}
+                labels = {"job": self.identity.job, "instance": multiprocess.instance(self.identity.instance)}
                 return push_text(exposition.collect(self.identity), labels, at)
 
         self.pusher = Pusher(
@@ -240,6 +243,35 @@ class Telemetry:
         deadline = time.monotonic() + (self.config.shutdown_timeout if timeout is None else timeout)
         self._push_until(deadline)
         return self._flush_until(deadline)
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """The service has ended and its process will: deliver everything in ``timeout`` seconds at most.
+
+        For the end of an ASGI lifespan, after which a server may run ``shutdown()`` (uvicorn) or nothing at all
+        (granian). What a sink could not deliver is given up here, counted and said on stderr, so that the
+        end of the process takes no second deadline; sinks that delivered stay open for the server's last lines.
+        """
+        deadline = time.monotonic() + (self.config.shutdown_timeout if timeout is None else timeout)
+        self._push_until(deadline)
+        if self._flush_until(deadline):
+            return True
+        stuck = [shipper for shipper in self.shippers if shipper.row.pending]
+        for shipper in stuck:
+            shipper.begin_close(deadline)
+        for shipper in stuck:
+            shipper.close(deadline)
+        self._say_losses()
+        return False
+
+    def _say_losses(self) -> None:
+        """Once, at the end: nobody reads the ledger of a process that is gone."""
+        if self._said_losses:
+            return
+        self._said_losses = True
+        for row in self.ledger.snapshot():
+            if row.lost:
+                reasons = ", ".join(f"{reason} {count}" for reason, count in row.dropped.items())
+                faults.say(f"{row.signal} to {row.sink}: {row.lost} of {row.emitted} records lost ({reasons})")
 
     def _flush_sinks(self, timeout: float) -> bool:
         return self._flush_until(time.monotonic() + timeout)
@@ -282,6 +314,8 @@ class Telemetry:
                 shipper.begin_close(deadline)
             self._clean = all([shipper.close(deadline) for shipper in self.shippers])
             self._closed = True
+            if not self._clean:
+                self._say_losses()
             self._take_down()
         finally:
             self._shutting.release()
@@ -290,8 +324,10 @@ class Telemetry:
     def _take_down(self) -> None:
         global _active
         from telemetry.logs import install, uncaught
+        from telemetry.metrics import multiprocess
         from telemetry.traces import provider
 
+        multiprocess.sync()
         with _lock:
             if _active is not self:
                 return

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from telemetry.pipeline import Telemetry
 
 
+_SHARE = 0.9
+_SLACK = 0.5
+
+
 class _NotLifespan(Exception):
     """The application answered the lifespan with a message of another protocol."""
 
@@ -109,10 +113,11 @@ async def flush(telemetry: Telemetry | None) -> None:
     """Send what is queued, within the time that shutting down may take; never raises for a fault of ours."""
     if telemetry is None:
         return
-    timeout = telemetry.config.shutdown_timeout
+    # The server needs a moment of its own before and after.
+    timeout = telemetry.config.shutdown_timeout * _SHARE
     try:
-        await asyncio.wait_for(in_thread(lambda: telemetry.flush(timeout), "fleetglass-flush"), timeout)
+        await asyncio.wait_for(in_thread(lambda: telemetry.drain(timeout), "fleetglass-drain"), timeout + _SLACK)
     except TimeoutError:
-        return  # flush() missed its deadline by a little; the ledger has what was lost
+        faults.report("web.lifespan", f"telemetry was not drained within {timeout + _SLACK:.1f} s")
     except Exception as error:
         faults.report("web.lifespan", error)
