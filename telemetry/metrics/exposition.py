@@ -218,11 +218,11 @@ class Exposition:
 
     def _read(self, registry: CollectorRegistry) -> Iterator[Metric]:
         """The families of a registry, collector by collector, so that one that raises costs only its own."""
-        with registry._lock:
-            collectors = list(registry._collector_to_names)
-            target = registry._target_info
+        target = registry.get_target_info()
         if target:
             yield accounts.target_family(target)
+        with registry._lock:
+            collectors = list(registry._collector_to_names)
         for collector in collectors:
             try:
                 families = list(collector.collect())

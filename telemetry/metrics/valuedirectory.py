@@ -161,7 +161,7 @@ class Directory:
         for kind in valuefiles.FOLDABLE:
             try:
                 self._fold_kind(kind, dead.get(kind, []))
-            except OSError as error:
+            except (OSError, ValueError) as error:  # a full disk, or a file that somebody else has put here
                 faults.report(WHERE, error)
         for path in self.path.glob("*.owner"):
             pid = int(path.stem) if path.stem.isdigit() else 0

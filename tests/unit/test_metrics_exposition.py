@@ -19,6 +19,9 @@ from telemetry.metrics import exposition
 from telemetry.metrics.exposition import Exposition, ExpositionTimeout, Format, Source, negotiate
 from telemetry.metrics.registry import CatalogueRegistry
 
+# Python 3.12 warns of every fork beside a thread: forks beside threads are what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 PROMETHEUS_2 = ",".join(

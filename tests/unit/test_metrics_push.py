@@ -20,6 +20,9 @@ from telemetry.otlp import channel
 from telemetry.testing import Receiver, Redirect, Status
 from telemetry.transport import Response
 
+# Python 3.12 warns of every fork beside a thread: forks beside threads are what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 AT = 1717171717.1234
 LABELS = {"job": "shop", "instance": "h1"}
 

@@ -13,6 +13,9 @@ from telemetry.catalogue import METRICS
 from telemetry.metrics import registry
 from telemetry.metrics.registry import CatalogueRegistry, NotInCatalogue
 
+# Python 3.12 warns of every fork beside a thread: forks beside threads are what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 
 @pytest.mark.parametrize("name", [name for name, spec in METRICS.items() if spec.kind != "info"])
 def test_every_instrument_of_the_catalogue_can_be_made_and_is_made_once(name: str) -> None:

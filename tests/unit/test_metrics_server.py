@@ -15,6 +15,9 @@ import pytest
 from telemetry.metrics import server
 from telemetry.metrics.server import MetricsServer, parse_listen
 
+# Python 3.12 warns of every fork beside a thread: forks beside threads are what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 
 def render(accept: str | None) -> tuple[bytes, str]:
     return f"# asked for {accept}\n".encode(), "text/plain; version=0.0.4; charset=utf-8"
