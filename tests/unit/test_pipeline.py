@@ -196,15 +196,18 @@ def test_metrics_are_exposed_with_the_identity() -> None:
     with telemetry.setup(service="shop", stdout="off", instance="i-1") as tel:
         body, content_type = tel.metrics()
         assert content_type.startswith("text/plain")
-        assert b"target_info{" in body and b'service_name="shop"' in body
+        assert b"target_info{" in body
+        assert b'service_name="shop"' in body
 
 
 def test_strict_raises_what_is_else_only_counted() -> None:
     from telemetry import faults
 
-    with telemetry.setup(service="x", stdout="off", metrics_exporter="none", strict=True):
-        with pytest.raises(faults.InternalFault, match="a part: it broke"):
-            faults.report("a part", "it broke")
+    with (
+        telemetry.setup(service="x", stdout="off", metrics_exporter="none", strict=True),
+        pytest.raises(faults.InternalFault, match="a part: it broke"),
+    ):
+        faults.report("a part", "it broke")
     faults.reset()
 
 

@@ -87,7 +87,8 @@ def test_traced_on_every_kind_of_function(telemetry_receiver: Receiver) -> None:
         assert tel.flush()
     names = sorted(span.name for span in telemetry_receiver.spans)
     assert names == sorted(["asteps", "named", "steps", plain.__qualname__])
-    assert len(set(inside)) == 1 and inside[0]
+    assert len(set(inside)) == 1
+    assert inside[0]
     assert outside == ["", "", ""], "a generator's span is current in the generator only"
 
 
