@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from telemetry import faults
 from telemetry.web import lifespan
-from telemetry.web.exchange import MARK, Exchange
-from telemetry.web.instruments import Instruments
-from telemetry.web.protocol import ASGIApp, Receive, Scope, Send
+from telemetry.web.protocol import MARK, ASGIApp, Receive, Scope, Send
 from telemetry.web.running import running
-from telemetry.web.websocket import WebsocketExchange
 
 if TYPE_CHECKING:
     from telemetry.pipeline import Telemetry
+    from telemetry.web.exchange import Exchange
+    from telemetry.web.instruments import Instruments
 
 EXCLUDED = ("/healthz", "/readyz", "/metrics")
 """Paths that make neither span nor metric nor access line, unless told otherwise."""
@@ -52,6 +51,7 @@ class TelemetryMiddleware:
         self._given = telemetry
         self._bound: Telemetry | None = None
         self._instruments: Instruments | None = None
+        self._kinds: dict[str, type[Exchange]] = {}
         self._exact = frozenset(path for path in paths if not path.endswith("*"))
         self._below = tuple(path[:-1] for path in paths if path.endswith("*"))
         self._server_timing = server_timing
@@ -101,13 +101,10 @@ class TelemetryMiddleware:
             if excluded:
                 scope[MARK] = None
                 return None
-            if kind == "http":
-                exchange = Exchange(instruments, scope, receive, send)
-            elif kind == "websocket":
-                exchange = WebsocketExchange(instruments, scope, receive, send)
-            else:
+            begin = self._kinds.get(kind)
+            if begin is None:
                 return None
-            scope[MARK] = exchange
+            exchange = scope[MARK] = begin(instruments, scope, receive, send)
         except Exception as error:
             faults.report("web", error)
             return None
@@ -117,6 +114,12 @@ class TelemetryMiddleware:
         self._bound = telemetry
         self._instruments = None
         if telemetry is not None:
+            # Not before setup(): prometheus-client decides for good about multiprocess mode when it is imported.
+            from telemetry.web.exchange import Exchange
+            from telemetry.web.instruments import Instruments
+            from telemetry.web.websocket import WebsocketExchange
+
+            self._kinds = {"http": Exchange, "websocket": WebsocketExchange}
             self._instruments = Instruments(
                 telemetry, server_timing=self._server_timing, access_log=self._access_log, route=self._route
             )

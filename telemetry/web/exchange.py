@@ -19,13 +19,10 @@ from opentelemetry.trace import SpanKind, StatusCode
 from telemetry import faults, scrub
 from telemetry.web import methods, peers, routes
 from telemetry.web.instruments import Instruments, Series
-from telemetry.web.protocol import Message, Receive, Scope, Send
+from telemetry.web.protocol import MARK, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from contextvars import Token
-
-MARK: Final = "fleetglass.exchange"
-"""The scope key under which a request's exchange lies: a second middleware inside passes it through."""
 
 OK: Final = ""
 CLIENT_DISCONNECT: Final = "client_disconnect"

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from telemetry import faults
 from telemetry.web.background import in_thread
-from telemetry.web.exchange import MARK
-from telemetry.web.protocol import ASGIApp, Message, Receive, Scope, Send
+from telemetry.web.protocol import MARK, ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from telemetry.pipeline import Telemetry

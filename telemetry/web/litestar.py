@@ -19,8 +19,8 @@ from litestar.types import Receive, Scope, Send
 from telemetry.web import lifespan
 from telemetry.web.asgi import TelemetryMiddleware
 from telemetry.web.endpoints import HealthEndpoint, MetricsEndpoint, ReadinessEndpoint
-from telemetry.web.exchange import MARK, Exchange
 from telemetry.web.health import Ping, Readiness
+from telemetry.web.protocol import MARK
 from telemetry.web.running import running
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class TelemetryPlugin(InitPlugin):
         if isinstance(error, HTTPException) and error.status_code < 500:
             return
         exchange = cast("dict[str, Any]", scope).get(MARK)
-        if isinstance(exchange, Exchange):
+        if exchange is not None:
             exchange.error = error
         if self._log_exceptions:
             _logger.error("unhandled exception", exc_info=error)

@@ -7,10 +7,13 @@ wraps either can promise neither.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Final
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 ASGIApp = Callable[..., Awaitable[None]]
+
+MARK: Final = "fleetglass.exchange"
+"""The scope key of a request's exchange, None where it is left alone: a second middleware inside passes through."""

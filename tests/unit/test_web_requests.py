@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
 import sys
 
 import pytest
@@ -84,6 +85,16 @@ async def test_without_setup_requests_pass_through_and_nothing_is_loaded():
     finally:
         if pipeline is not None:
             sys.modules["telemetry.pipeline"] = pipeline
+
+
+def test_importing_the_middleware_before_setup_leaves_multiprocess_metrics_open():
+    """prometheus-client decides about multiprocess mode when it is imported."""
+    code = (
+        "import sys; from telemetry.web import TelemetryMiddleware; from telemetry.web import TelemetryPlugin;"
+        "print([m for m in ('prometheus_client', 'opentelemetry', 'telemetry.pipeline') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 async def test_a_middleware_made_before_setup_and_used_across_two_of_them_follows():
