@@ -1,0 +1,287 @@
+"""The end of a process: whatever ends it, the last records arrive, and a dead backend holds it no longer than agreed.
+
+ASGI servers have a file of their own (test_web_servers.py); here are scripts, workers and forking servers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from telemetry.testing import Blackhole, Receiver, Refuse, Status
+
+LIMIT = 3.3
+"""Seconds from the signal to the end, where the shutdown deadline is the default of 3."""
+
+
+class Program:
+    """A Python program in a process of its own; ``line()`` reads what it prints."""
+
+    def __init__(self, tmp_path: Path, receiver: Receiver, code: str, *arguments: str, **environ: str) -> None:
+        path = tmp_path / "program.py"
+        path.write_text(textwrap.dedent(code))
+        self.process = subprocess.Popen(
+            [sys.executable, *(arguments or [str(path)])],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, **receiver.environ(), "FLEETGLASS_STDOUT": "off", "FLEETGLASS_LINGER": "30", **environ},
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def end(self, number: int = signal.SIGTERM) -> float:
+        """Send ``number`` and wait; return the seconds until the process was gone."""
+        started = time.monotonic()
+        self.process.send_signal(number)
+        self.process.wait(20)
+        return time.monotonic() - started
+
+    def errors(self) -> str:
+        assert self.process.stderr is not None
+        return self.process.stderr.read()
+
+
+@pytest.fixture
+def program(tmp_path: Path, telemetry_receiver: Receiver) -> Iterator[Any]:
+    """Start programs that the test's end kills."""
+    made: list[Program] = []
+
+    def start(code: str, *arguments: str, **environ: str) -> Program:
+        made.append(Program(tmp_path, telemetry_receiver, code, *arguments, **environ))
+        return made[-1]
+
+    yield start
+    for one in made:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.communicate()
+
+
+LOOP = """
+    import logging, time, telemetry
+    from prometheus_client import Counter
+    done = Counter("jobs_done", "Jobs")
+    telemetry.setup(service="loop", instance="i-1")
+    log = logging.getLogger("loop")
+    print("ready", flush=True)
+    n = 0
+    while True:
+        with telemetry.span("step", n=n):
+            log.info("step %d", n)
+            done.inc()
+        n += 1
+        print(n, flush=True)
+        time.sleep(0.01)
+"""
+
+
+def test_sigterm_loses_the_tail_of_a_plain_script_no_more(program: Any, telemetry_receiver: Receiver) -> None:
+    """otel-python #4813, #946; dd-trace-py #8252."""
+    running = program(LOOP)
+    assert running.line() == "ready"
+    while running.line() != "30":
+        pass
+    assert running.end() < LIMIT
+    assert running.process.returncode == -signal.SIGTERM, "the default of the signal still ends it"
+    printed = [line for line in running.process.stdout.read().split() if line]
+    last = int(printed[-1]) if printed else 30
+    messages = [line.line for line in telemetry_receiver.lines]
+    spans = [span.attributes["n"] for span in telemetry_receiver.spans]
+    assert len(messages) in (last, last + 1), "the last line may have been logged and not printed"
+    assert len(spans) in (last, last + 1)
+    done = [sample.value for sample in telemetry_receiver.samples if sample.name == "jobs_done_total"]
+    assert last <= max(done) <= last + 1
+    assert running.errors() == ""
+
+
+def test_the_ledger_of_a_script_ended_by_sigterm_is_exact(program: Any, telemetry_receiver: Receiver) -> None:
+    running = program(LOOP)
+    running.line()
+    time.sleep(0.5)
+    running.end()
+    steps = sorted(span.attributes["n"] for span in telemetry_receiver.spans)
+    assert steps == list(range(len(steps))), "none twice, none missing"
+
+
+@pytest.mark.parametrize("fault", [Refuse(), Blackhole(), Status(503)], ids=lambda fault: type(fault).__name__)
+def test_a_dead_backend_holds_a_script_no_longer_than_the_deadline(
+    program: Any, telemetry_receiver: Receiver, fault: Any
+) -> None:
+    telemetry_receiver.behave(fault)
+    running = program(LOOP)
+    running.line()
+    time.sleep(0.3)
+    assert running.end() < LIMIT
+    said = running.errors()
+    for signal_, sink in (("traces", "otlp"), ("logs", "loki"), ("metrics", "victoriametrics")):
+        assert f"{signal_} to {sink}: " in said
+    assert "records lost (deadline " in said
+
+
+def test_an_exit_by_sys_exit_an_exception_or_the_end_delivers(program: Any, telemetry_receiver: Receiver) -> None:
+    for end, code in (("pass", 0), ("sys.exit(3)", 3), ("raise SystemExit(4)", 4), ("1/0", 1)):
+        running = program(
+            f"""
+            import logging, sys, telemetry
+            telemetry.setup(service="x")
+            logging.getLogger("x").warning("last words")
+            {end}
+            """
+        )
+        assert running.process.wait(20) == code
+    telemetry_receiver.wait_for(lambda r: sum("last words" in line.line for line in r.lines) == 4)
+
+
+def test_a_handler_of_the_applications_own_is_called_and_ends_in_its_own_way(
+    program: Any, telemetry_receiver: Receiver
+) -> None:
+    running = program(
+        """
+        import logging, signal, sys, threading, telemetry
+        log = logging.getLogger("worker")
+        stop = threading.Event()
+        def on_term(*_):
+            log.warning("draining")
+            stop.set()
+        signal.signal(signal.SIGTERM, on_term)
+        telemetry.setup(service="worker")
+        print("ready", flush=True)
+        stop.wait()
+        log.warning("drained")
+        sys.exit(7)
+        """
+    )
+    running.line()
+    assert running.end() < LIMIT
+    assert running.process.returncode == 7
+    said = " ".join(line.line for line in telemetry_receiver.lines)
+    assert "msg=draining" in said
+    assert "msg=drained" in said
+
+
+def test_a_second_sigterm_ends_the_process_at_once(program: Any, telemetry_receiver: Receiver) -> None:
+    telemetry_receiver.behave(Status(503))
+    running = program(LOOP)
+    running.line()
+    time.sleep(0.2)
+    running.process.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    assert running.process.poll() is None
+    assert running.end() < 1.0
+
+
+def test_switched_off_the_signal_keeps_its_default(program: Any, telemetry_receiver: Receiver) -> None:
+    running = program(LOOP, FLEETGLASS_SIGTERM="0")
+    running.line()
+    running.line()
+    assert running.end() < LIMIT
+    assert telemetry_receiver.lines == []
+
+
+FORKING = """
+    import logging, os, signal, sys, time, telemetry
+    telemetry.setup(service="prefork")
+    log = logging.getLogger("prefork")
+    log.info("parent starts")
+    children = []
+    for n in range(2):
+        pid = os.fork()
+        if pid == 0:
+            with telemetry.span("child", n=n):
+                log.info("child %d works", n)
+            print("child", flush=True)
+            while True:
+                time.sleep(0.01)
+        children.append(pid)
+    def on_term(*_):
+        for pid in children:
+            os.kill(pid, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, on_term)
+    for pid in children:
+        os.waitpid(pid, 0)
+    log.info("parent ends")
+"""
+
+
+def test_a_prefork_server_and_its_children_deliver_each_their_own(program: Any, telemetry_receiver: Receiver) -> None:
+    running = program(FORKING)
+    assert [running.line(), running.line()] == ["child", "child"]
+    time.sleep(0.1)
+    assert running.end() < 2 * LIMIT
+    messages = sorted(line.line.split("msg=")[1].split(" trace_id")[0] for line in telemetry_receiver.lines)
+    assert messages == ['"child 0 works"', '"child 1 works"', '"parent ends"', '"parent starts"']
+    assert len({span.resource["service.instance.id"] for span in telemetry_receiver.spans}) == 2
+
+
+def test_gunicorn_with_preload_delivers_from_its_workers(program: Any, telemetry_receiver: Receiver) -> None:
+    """logfire #779: gunicorn --preload; the exporter's thread stayed in the parent."""
+    running = program(
+        """
+        import logging, telemetry
+        telemetry.setup(service="wsgi")
+        log = logging.getLogger("wsgi.app")
+        def app(environ, start_response):
+            with telemetry.span("request"):
+                log.info("served")
+            start_response("200 OK", [("Content-Length", "2")])
+            return [b"ok"]
+        """,
+        "-m", "gunicorn", "--preload", "--workers", "2", "--bind", "127.0.0.1:0", "program:app",
+    )  # fmt: skip
+    address = _listening(running.process.pid)
+    import urllib.request
+
+    for _ in range(4):
+        with urllib.request.urlopen(f"http://{address}/", timeout=5) as answer:
+            assert answer.read() == b"ok"
+    assert running.end() < 2 * LIMIT
+    served = [line for line in telemetry_receiver.lines if "msg=served" in line.line]
+    assert len(served) == 4
+    assert len([span for span in telemetry_receiver.spans if span.name == "request"]) == 4
+
+
+def _listening(pid: int) -> str:
+    """The loopback address on which the process listens, as soon as it does."""
+    import psutil
+
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for found in psutil.Process(pid).net_connections(kind="tcp4"):
+            if found.status == psutil.CONN_LISTEN:
+                return f"{found.laddr.ip}:{found.laddr.port}"
+        time.sleep(0.05)
+    raise AssertionError("the server does not listen")
+
+
+def test_a_worker_pool_of_multiprocessing_delivers(program: Any, telemetry_receiver: Receiver) -> None:
+    running = program(
+        """
+        import logging, multiprocessing, telemetry
+        def work(n):
+            with telemetry.span("task", n=n):
+                logging.getLogger("pool").info("task %d", n)
+        if __name__ == "__main__":
+            telemetry.setup(service="pool")
+            context = multiprocessing.get_context("fork")
+            pool = context.Pool(2)
+            pool.map(work, range(20))
+            pool.close()
+            pool.join()
+        """
+    )
+    assert running.process.wait(20) == 0
+    assert sorted(span.attributes["n"] for span in telemetry_receiver.spans) == list(range(20))
+    assert len(telemetry_receiver.lines) == 20
