@@ -32,7 +32,7 @@ ACTIVE = ("http_server_active_requests", {"http_request_method": "GET"})
 class Worker:
     """A process that does what it is told."""
 
-    def __init__(self, folder: Path, *, started: bool = True, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
         given = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(folder), **(environment or {})}
         self._log = folder.parent / f"worker-{time.time_ns()}.log"
         with self._log.open("wb") as log:
@@ -45,8 +45,6 @@ class Worker:
                 text=True,
                 cwd=APP.parents[3],
             )
-        if started:
-            self.do("start()")
 
     @property
     def pid(self) -> int:
@@ -98,8 +96,10 @@ def folder(tmp_path: Path) -> Path:
 def worker(folder: Path) -> Iterator[Callable[..., Worker]]:
     workers: list[Worker] = []
 
-    def start(**named: Any) -> Worker:
-        workers.append(Worker(folder, **named))
+    def start(*, started: bool = True, environment: dict[str, str] | None = None) -> Worker:
+        workers.append(Worker(folder, environment))
+        if started:
+            workers[-1].do("start()")
         return workers[-1]
 
     yield start
