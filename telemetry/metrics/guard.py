@@ -42,7 +42,8 @@ class Guarded(Generic[M]):
         if limit < 1 or series < 1:
             raise ValueError(f"limit and series must be at least 1, got {limit} and {series}")
         self.metric = metric
-        self.name = cast(str, metric._name)
+        self.name = metric._name + ("_total" if metric._type == "counter" else "")
+        """Name of the metric as queried."""
         self.limit = limit
         """Distinct values kept for each label."""
         self.series = series
