@@ -10,12 +10,12 @@ import io
 import logging
 import re
 import traceback
-from collections.abc import Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
 import msgspec
+from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from telemetry import scrub
@@ -35,6 +35,8 @@ _STANDARD_COUNT = len(vars(_BLANK))
 _IGNORED = frozenset([*_STANDARD, "tags", READY, "_fleetglass", "color_message"])
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*").fullmatch
 _NOT_KEY = re.compile(r"[^A-Za-z0-9_.]")
+
+_PLAIN = frozenset([int, float, bool, type(None)])
 
 Scalar = str | int | float | bool | None
 
@@ -84,20 +86,17 @@ class Event:
         self.level = record.levelname
         self.logger = record.name
         self.mended = False
-        extras = vars(record)
-        self.ready: ReadyLine | None = extras.get(READY)
-        self.trace_id = self.span_id = ""
-        self.sampled = False
         self.failure: Failure | None = None
         self.stack_info = ""
-        if self.ready is not None:
-            self.trace_id = self.ready.trace_id or ""
-            self.message, self.fields = self.ready.line, {}
+        extras = record.__dict__
+        ready: ReadyLine | None = extras.get(READY)
+        self.ready = ready
+        if ready is not None:
+            self.trace_id, self.span_id, self.sampled = ready.trace_id or "", "", False
+            self.message, self.fields = ready.line, {}
             return
         self.message = scrub.text(self._message(record))
-        here = trace.get_current_span().get_span_context()
-        if here is not _NOWHERE:
-            self.trace_id, self.span_id, self.sampled = ids_of(here)
+        self.trace_id, self.span_id, self.sampled = current_ids()
         self.fields = self._fields(record, extras, names)
         if record.exc_info or record.exc_text:
             self.failure = self._failure(record)
@@ -108,10 +107,8 @@ class Event:
         message = record.msg
         try:
             if type(message) is not str:
-                message = printable(message)
-            if not record.args:
-                return message
-            return str(message % record.args)
+                message, self.mended = text_of(message)
+            return message % record.args if record.args else message
         except Exception as error:
             self.mended = True
             shown, _ = text_of(record.args)
@@ -121,27 +118,31 @@ class Event:
         fields: dict[str, object] = {}
         bound = context.current()
         if bound:
-            self._add(fields, bound, names)
+            self._add(fields, bound, bound, names)
         # A plain record begins with the standard attributes, in order: what follows them is extra.
         skip = _STANDARD_COUNT if type(record) is logging.LogRecord else 0
         if len(extras) > skip:
-            self._add(fields, dict(islice(extras.items(), skip, None)), names)
+            self._add(fields, extras, [*extras][skip:], names)
             tags = extras.get("tags")  # python-logging-loki's way to give fields with a record
-            if isinstance(tags, Mapping):
-                self._add(fields, tags, names)
+            if tags is not None and isinstance(tags, Mapping):
+                self._add(fields, tags, tags, names)
         return fields
 
-    def _add(self, fields: dict[str, object], given: Mapping[Any, Any], names: Names) -> None:
-        for key, value in given.items():
-            name = names.get(key) or names.learn(key)
+    def _add(self, fields: dict[str, object], given: Mapping[Any, Any], keys: Iterable[Any], names: Names) -> None:
+        for key in keys:
+            value = given[key]
+            name = names.get(key)
+            if name is None:
+                name = names.learn(key)
+                if name in _IGNORED:
+                    continue
+                if name in names.secret:
+                    fields[name] = scrub.SCRUBBED
+                    continue
             kind = type(value)
-            if name in _IGNORED:
-                continue
-            if name in names.secret:
-                fields[name] = scrub.SCRUBBED
-            elif kind is str:
+            if kind is str:
                 fields[name] = scrub.text(value)
-            elif kind is int or kind is float or kind is bool or value is None:
+            elif kind in _PLAIN:
                 fields[name] = value
             else:
                 text, mended = text_of(value)
@@ -174,7 +175,11 @@ class Event:
 
 
 class Names(dict[Any, str]):
-    """Keys as they come, to names as fields have them; ``secret`` holds the names whose values are scrubbed."""
+    """Keys as they come, to names as fields have them.
+
+    The few keys whose values are left out or scrubbed are not in it: ``learn`` answers for them each time,
+    and ``secret`` holds the names that are scrubbed.
+    """
 
     LIMIT = 4096
     """Keys made from data would otherwise grow this for ever."""
@@ -182,35 +187,44 @@ class Names(dict[Any, str]):
     def __init__(self, scrubber: scrub.Scrubber) -> None:
         super().__init__()
         self._scrubber = scrubber
+        self._odd: dict[str, str] = {}
         self.secret: set[str] = set()
 
     def learn(self, key: object) -> str:
-        """The name of a key that was not met before."""
+        """The name of a key that this dict doesn't hold."""
+        known = self._odd.get(key) if isinstance(key, str) else None
+        if known is not None:
+            return known
         name = key if isinstance(key, str) and key in _IGNORED else field_name(key)
+        odd = name in _IGNORED
         if self._scrubber.is_secret(name):
             if len(self.secret) >= self.LIMIT:
                 self.secret.clear()
-                self.clear()
+                self._odd.clear()
             self.secret.add(name)
-        if isinstance(key, str) and len(self) < self.LIMIT:
-            self[key] = name
+            odd = True
+        kept = self._odd if odd else self
+        if isinstance(key, str) and len(kept) < self.LIMIT:
+            kept[key] = name
         return name
 
 
-def ids_of(here: trace.SpanContext) -> tuple[str, str, bool]:
-    """Trace id and span id as hex (empty where invalid), and whether the span is sampled."""
+def current_ids() -> tuple[str, str, bool]:
+    """Trace id and span id of the current span as hex (empty outside of any), and whether it is sampled."""
     global _last
+    context = otel_context.get_current()
     known = _last  # one read: another thread may replace the pair, never tear it
-    if known[0] is not here:
+    # A span is made current by a new context, so that the same context means the same span.
+    if known[0] is not context:
+        here = trace.get_current_span(context).get_span_context()
         ids = ("", "", False)
         if here.is_valid:
             ids = (f"{here.trace_id:032x}", f"{here.span_id:016x}", here.trace_flags.sampled)
-        known = _last = (here, ids)
+        known = _last = (context, ids)
     return known[1]
 
 
-_NOWHERE = trace.INVALID_SPAN_CONTEXT
-_last: tuple[trace.SpanContext, tuple[str, str, bool]] = (_NOWHERE, ("", "", False))
+_last: tuple[otel_context.Context | None, tuple[str, str, bool]] = (None, ("", "", False))
 
 
 def field_name(key: object) -> str:

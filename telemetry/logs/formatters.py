@@ -24,12 +24,17 @@ class LineFormatter(logging.Formatter):
 
     def render(self, record: logging.LogRecord) -> tuple[Event, str]:
         """The event of ``record`` and its text."""
-        kept = record.__dict__.get(_CACHE)
-        if kept is not None and kept[0] is self._write:
-            return kept[1], kept[2]
-        event = kept[1] if kept is not None else Event(record, self._names)
-        text = self._write(event)
-        record.__dict__[_CACHE] = (self._write, event, text)
+        extras = record.__dict__
+        write = self._write
+        if _CACHE in extras:
+            kept = extras[_CACHE]
+            if kept[0] is write:
+                return kept[1], kept[2]
+            event = kept[1]
+        else:
+            event = Event(record, self._names)
+        text = write(event)
+        extras[_CACHE] = (write, event, text)
         return event, text
 
     def format(self, record: logging.LogRecord) -> str:

@@ -14,16 +14,23 @@ LEVELS = {"DEBUG": "debug", "INFO": "info", "WARNING": "warning", "ERROR": "erro
 
 _heads: dict[tuple[str, str], str] = {}
 _second: tuple[int, str] = (0, "")
+_stamp: tuple[int, str] = (-1, "")
 
 
 def timestamp(ns: int) -> str:
     """Unix nanoseconds as RFC 3339 in UTC with milliseconds."""
-    global _second
-    second, rest = divmod(ns, 1_000_000_000)
-    known = _second  # one read: another thread may replace the pair, never tear it
+    global _second, _stamp
+    millisecond = ns // 1_000_000
+    stamp = _stamp  # one read: another thread may replace the pair, never tear it
+    if stamp[0] == millisecond:
+        return stamp[1]
+    second, rest = divmod(millisecond, 1000)
+    known = _second
     if known[0] != second:
         known = _second = (second, time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second)))
-    return f"{known[1]}{rest // 1_000_000:03d}Z"
+    text = f"{known[1]}{rest:03d}Z"
+    _stamp = (millisecond, text)
+    return text
 
 
 def level_name(level: str) -> str:
@@ -38,15 +45,21 @@ def logfmt_line(event: Event) -> str:
     """
     if event.ready is not None:
         return event.ready.line
+    bare = logfmt.bare
     head = _heads.get((event.level, event.logger))
     if head is None:
         head = f"level={logfmt.bare(level_name(event.level))} logger={logfmt.bare(event.logger or 'root')}"
         if len(_heads) < 4096:
             _heads[event.level, event.logger] = head
     ids = f" trace_id={event.trace_id} span_id={event.span_id}" if event.trace_id else ""
-    line = f"ts={timestamp(event.ns)} {head} msg={logfmt.bare(event.message)}{ids}"
+    line = f"ts={timestamp(event.ns)} {head} msg={bare(event.message)}{ids}"
     for key, value in event.fields.items():
-        line += f" {key}={logfmt.bare(value) if type(value) is str else plain(value)}"
+        if type(value) is str:
+            line += f" {key}={bare(value)}"
+        elif type(value) is int or type(value) is float:
+            line += f" {key}={value!r}"
+        else:
+            line += f" {key}={plain(value)}"
     if event.failure is not None or event.stack_info:
         for key, text in tail_fields(event):
             line += f" {key}={logfmt.quote(text)}"

@@ -113,20 +113,19 @@ class Encoder:
         self.stream = _json({str(name): str(value) for name, value in labels.items()})
         self._last = 0
 
-    def __call__(self, event: Event, line: str) -> tuple[Entry, int]:
-        """The entry and its cost in bytes."""
-        return self.entry(event, line, self.stream)
-
-    def entry(self, event: Event, line: str, stream: bytes) -> tuple[Entry, int]:
-        """The entry in the stream of labels ``stream``."""
+    def __call__(self, event: Event, line: str, stream: bytes | None = None) -> tuple[Entry, int]:
+        """The entry, in the stream of labels ``stream`` or our own, and its cost in bytes."""
         ns = event.ns
         last = self._last
         if last - 1_000_000 < ns <= last:
             ns = last + 1
         self._last = ns
-        metadata = b',{"trace_id":"%b"}' % event.trace_id.encode() if event.trace_id else b""
-        value = b'["%d",%b%b]' % (ns, _json(line), metadata)
-        return Entry(stream, value), len(value) + 120
+        trace_id = event.trace_id
+        if trace_id:
+            value = b'["%d",%b,{"trace_id":"%b"}]' % (ns, _json(line), trace_id.encode())
+        else:
+            value = b'["%d",%b]' % (ns, _json(line))
+        return Entry(stream or self.stream, value), len(value) + delivery.ENTRY_OVERHEAD
 
 
 class LokiEmitter(LokiEmitterV1):  # type: ignore[misc]  # the package has no types
@@ -198,10 +197,13 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
 
     def handle(self, record: logging.LogRecord) -> bool:
         """Filter and emit, without the handler's lock."""
-        kept: Any = self.filter(record)
-        if kept:
-            self.emit(record if kept is True else kept)
-        return bool(kept)
+        if self.filters:
+            kept: Any = self.filter(record)
+            if not kept:
+                return False
+            record = record if kept is True else kept
+        self.emit(record)
+        return True
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queue one record; records of the sending threads are left out."""
@@ -209,8 +211,10 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
             return
         if self.formatter is not None:  # the user's own text, through python-logging-loki's own way
             super().emit(record)
+        elif self._compat:
+            self.queue(record, None)
         else:
-            ship(self.shipper, self._entry, self._lines, record) if not self._compat else self.queue(record, None)
+            ship(self.shipper, self._encoder, self._lines, record)
 
     def queue(self, record: logging.LogRecord, line: str | None) -> None:
         """Queue ``record`` as ``line``, or as our own line where None."""
@@ -222,10 +226,7 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
         event, ours = self._lines.render(record)
         stream = _json(self.emitter.build_tags(record)) if self._compat else self._encoder.stream
         text = ours if line is None else line.encode(errors="replace").decode()
-        return self._encoder.entry(event, text, stream)
-
-    def _entry(self, event: Event, line: str) -> tuple[Entry, int]:
-        return self._encoder(event, line)
+        return self._encoder(event, text, stream)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the stdlib's name
         """Count the record as lost to a fault of ours."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from telemetry import otlp
 from telemetry.config.targets import OtlpTarget
-from telemetry.delivery import Verdict
+from telemetry.delivery import ENTRY_OVERHEAD, Verdict
 from telemetry.logs.event import Event
 from telemetry.logs.line import plain, tail_fields
 
@@ -66,7 +66,7 @@ class Encoder:
             if event.sampled:
                 parts.append(_SAMPLED)
         record = b"".join(parts)
-        return record, len(record) + 80
+        return record, len(record) + ENTRY_OVERHEAD
 
     def _fields(self, event: Event) -> list[tuple[str, object]]:
         names = {"exception_type": "exception.type", "exception_message": "exception.message"}

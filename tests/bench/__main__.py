@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.bench import b1_request, b2_span, b3_log, b4_loki, b6_setup, child, report
+from tests.bench import b1_request, b2_span, b3_log, b4_loki, b6_setup, b7_hung, child, report
 from tests.bench.results import Options, Results
 from tests.bench.sink import Sink
 
@@ -28,6 +28,7 @@ BENCHES = {
     "B3": b3_log.bench,
     "B4": b4_loki.bench,
     "B6": b6_setup.bench,
+    "B7": b7_hung.bench,
 }
 PEERS = (
     "fleetglass",
