@@ -26,13 +26,13 @@ class LineFormatter(logging.Formatter):
         """The event of ``record`` and its text."""
         extras = record.__dict__
         write = self._write
-        if _CACHE in extras:
-            kept = extras[_CACHE]
-            if kept[0] is write:
-                return kept[1], kept[2]
-            event = kept[1]
-        else:
+        kept = extras.get(_CACHE)
+        if kept is None:
             event = Event(record, self._names)
+        elif kept[0] is write:
+            return kept[1], kept[2]
+        else:
+            event = kept[1]
         text = write(event)
         extras[_CACHE] = (write, event, text)
         return event, text
