@@ -100,6 +100,8 @@ class Event:
         self.fields = self._fields(record, extras, names)
         if record.exc_info or record.exc_text:
             self.failure = self._failure(record)
+            if not self.trace_id and isinstance(record.exc_info, tuple):
+                self.trace_id, self.span_id, self.sampled = getattr(record.exc_info[1], _LEFT, _NOWHERE)
         if record.stack_info:
             self.stack_info = scrub.text(str(record.stack_info))
 
@@ -225,6 +227,19 @@ def current_ids() -> tuple[str, str, bool]:
 
 
 _last: tuple[otel_context.Context | None, tuple[str, str, bool]] = (None, ("", "", False))
+
+
+_NOWHERE = ("", "", False)
+_LEFT = "_fleetglass_left"
+
+
+def left_span(error: BaseException) -> None:
+    """Remember with ``error`` the span that is current, the innermost one if asked again.
+
+    For whoever lets an exception leave a span: the server that logs it is outside, and its line
+    has the ids all the same.
+    """
+    vars(error).setdefault(_LEFT, current_ids())
 
 
 def field_name(key: object) -> str:

@@ -17,6 +17,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, StatusCode
 
 from telemetry import faults, scrub
+from telemetry.logs.event import left_span
 from telemetry.web import methods, peers, routes
 from telemetry.web.instruments import Instruments, Series
 from telemetry.web.protocol import MARK, Message, Receive, Scope, Send
@@ -176,6 +177,10 @@ class Exchange:
 
     def failed(self, error: BaseException) -> None:
         """Note what the application raised; the caller raises it again."""
+        try:
+            left_span(error)
+        except Exception as fault:
+            faults.report("web", fault)
         if self._done:
             return  # a background task, after the response: the server tells of it
         if isinstance(error, asyncio.CancelledError) and self._outcome == OK:

@@ -152,6 +152,19 @@ async def test_an_exception_raised_after_its_500_was_sent_is_recorded_too():
         assert seen.requests() == len(seen.lines) == 1
 
 
+async def test_a_server_that_logs_the_exception_outside_of_the_span_logs_its_trace_id(telemetry_receiver):
+    async def app(scope, receive, send):
+        raise LookupError("no such shelf")
+
+    with watching(loki_url=telemetry_receiver.url) as seen:
+        answer = await request(TelemetryMiddleware(app))
+        logging.getLogger("uvicorn.error").error("Exception in ASGI application", exc_info=answer.error)
+        assert seen.telemetry.flush(5)
+        trace_id = f"{seen.spans[0].context.trace_id:032x}"
+    (line,) = [line.line for line in telemetry_receiver.lines if "no such shelf" in line.line]
+    assert f"trace_id={trace_id}" in line
+
+
 async def test_a_background_task_is_no_part_of_the_latency_and_its_failure_no_failure_of_the_request():
     async def app(scope, receive, send):
         await hello(scope, receive, send)
