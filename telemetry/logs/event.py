@@ -32,7 +32,7 @@ READY = "ready_line"
 _BLANK = logging.LogRecord("", 0, "", 0, "", None, None)
 _STANDARD = frozenset([*vars(_BLANK), "message", "asctime", "taskName"])
 _STANDARD_COUNT = len(vars(_BLANK))
-_IGNORED = frozenset([*_STANDARD, "tags", READY, "_fleetglass", "color_message"])
+_IGNORED = frozenset([*_STANDARD, "tags", "_fleetglass", "color_message"])
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*").fullmatch
 _NOT_KEY = re.compile(r"[^A-Za-z0-9_.]")
 
@@ -89,11 +89,11 @@ class Event:
         self.failure: Failure | None = None
         self.stack_info = ""
         extras = record.__dict__
-        ready: ReadyLine | None = extras.get(READY)
-        self.ready = ready
-        if ready is not None:
-            self.trace_id, self.span_id, self.sampled = ready.trace_id or "", "", False
-            self.message, self.fields = ready.line, {}
+        ready = extras.get(READY)
+        self.ready: ReadyLine | None = ready if type(ready) is ReadyLine else None
+        if self.ready is not None:
+            self.trace_id, self.span_id, self.sampled = self.ready.trace_id or "", "", False
+            self.message, self.fields = self.ready.line, {}
             return
         self.message = scrub.text(self._message(record))
         self.trace_id, self.span_id, self.sampled = current_ids()

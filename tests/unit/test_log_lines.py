@@ -275,3 +275,7 @@ def test_tail_keeps_a_suffix(value: str, size: int) -> None:
 def test_detected_level_is_the_record_level() -> None:
     for level, name in ((10, "debug"), (20, "info"), (30, "warn"), (40, "error"), (50, "critical")):
         assert loki_grammar.detected_level(line(record("Failed to load info panel", level=level))) == name
+
+
+def test_a_ready_line_that_is_none_is_a_field_like_any_other() -> None:
+    assert read(line(record("m", ready_line="text")))["ready_line"] == "text"
