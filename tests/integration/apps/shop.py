@@ -1,0 +1,95 @@
+"""One service twice, as a Litestar and as a Starlette application, with last words of its own at shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from litestar import Litestar, get
+from prometheus_client import Counter
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.routing import Route
+
+import telemetry
+from telemetry.web import HealthEndpoint, TelemetryMiddleware, TelemetryPlugin
+
+telemetry.setup(service="shop", role="server")
+logger = logging.getLogger("shop")
+closed = Counter("shop_closed", "Times that the shop was closed.")
+
+
+def close_shop() -> None:
+    """What a service does last: a span, a line, a count."""
+    with telemetry.span("closing"):
+        logger.warning("closing the shop")
+    closed.inc()
+
+
+async def work() -> str:
+    """The trace id, if it stayed the same while others ran."""
+    mine = telemetry.trace_id()
+    for _ in range(3):
+        await asyncio.sleep(0.01)
+        if telemetry.trace_id() != mine:
+            return "mixed up"
+    return mine
+
+
+@get("/work/{number:int}")
+async def litestar_work() -> str:
+    """A request that gives way to others."""
+    return await work()
+
+
+@get("/boom")
+async def litestar_boom() -> str:
+    """A request that fails."""
+    raise ValueError("boom")
+
+
+async def starlette_work(_request: Request) -> PlainTextResponse:
+    """A request that gives way to others."""
+    return PlainTextResponse(await work())
+
+
+async def starlette_boom(_request: Request) -> PlainTextResponse:
+    """A request that fails."""
+    raise ValueError("boom")
+
+
+async def forever(_request: Request) -> StreamingResponse:
+    """An event stream that only its reader ends."""
+
+    async def events() -> AsyncIterator[str]:
+        while True:
+            yield "data: tick\n\n"
+            await asyncio.sleep(0.01)
+
+    return StreamingResponse(events(), media_type="text/event-stream")
+
+
+@asynccontextmanager
+async def closing(_app: Starlette) -> AsyncIterator[None]:
+    """The Starlette way to end."""
+    yield
+    close_shop()
+
+
+litestar = Litestar(
+    [litestar_work, litestar_boom], plugins=[TelemetryPlugin()], on_shutdown=[close_shop], openapi_config=None
+)
+starlette = TelemetryMiddleware(
+    Starlette(
+        routes=[
+            Route("/work/{number:int}", starlette_work),
+            Route("/boom", starlette_boom),
+            Route("/forever", forever),
+            Route("/healthz", HealthEndpoint()),
+        ],
+        lifespan=closing,
+    )
+)
