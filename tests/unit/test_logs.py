@@ -461,3 +461,25 @@ def test_a_closed_stdout_does_not_reach_the_application() -> None:
     )
     assert done.returncode == 3
     assert done.stderr.count("internal fault in logs.stdout") == 1
+
+
+def test_a_child_forked_while_another_thread_writes_to_stdout_can_write_too() -> None:
+    """otel-python #1567, sentry-python #6149: the lock of the stream was held in the child for ever."""
+    done = run(
+        "import logging, os, signal, telemetry, threading\n"
+        "telemetry.setup(service='x')\n"
+        "log, stop = logging.getLogger(), threading.Event()\n"
+        "def work():\n"
+        "    while not stop.is_set(): log.warning('parent')\n"
+        "threads = [threading.Thread(target=work) for _ in range(3)]\n"
+        "for t in threads: t.start()\n"
+        "for _ in range(60):\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0:\n"
+        "        signal.alarm(3); log.warning('child'); os._exit(0)\n"
+        "    _, status = os.waitpid(pid, 0)\n"
+        "    if status: stop.set(); raise SystemExit(f'child ended with {status}')\n"
+        "stop.set()\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("msg=child") == 60
