@@ -31,7 +31,7 @@ READY = "ready_line"
 
 _BLANK = logging.LogRecord("", 0, "", 0, "", None, None)
 _STANDARD = frozenset([*vars(_BLANK), "message", "asctime", "taskName"])
-_STANDARD_COUNT = len(vars(_BLANK))
+STANDARD_COUNT = len(vars(_BLANK))
 _IGNORED = frozenset([*_STANDARD, "tags", "_fleetglass", "color_message"])
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*").fullmatch
 _NOT_KEY = re.compile(r"[^A-Za-z0-9_.]")
@@ -122,7 +122,7 @@ class Event:
         if bound:
             self._add(fields, bound, bound, names)
         # A plain record begins with the standard attributes, in order: what follows them is extra.
-        skip = _STANDARD_COUNT if type(record) is logging.LogRecord else 0
+        skip = STANDARD_COUNT if type(record) is logging.LogRecord else 0
         if len(extras) > skip:
             self._add(fields, extras, [*extras][skip:], names)
             tags = extras.get("tags")  # python-logging-loki's way to give fields with a record
@@ -190,6 +190,8 @@ class Names(dict[Any, str]):
         super().__init__()
         self._scrubber = scrubber
         self._odd: dict[str, str] = {}
+        self.heads: dict[str, str] = {}
+        """`` key=`` for each key that is its own name and whose values are neither left out nor scrubbed."""
         self.secret: set[str] = set()
 
     def learn(self, key: object) -> str:
@@ -208,6 +210,8 @@ class Names(dict[Any, str]):
         kept = self._odd if odd else self
         if isinstance(key, str) and len(kept) < self.LIMIT:
             kept[key] = name
+            if name == key and not odd:
+                self.heads[key] = f" {key}="
         return name
 
 

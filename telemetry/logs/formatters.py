@@ -9,6 +9,7 @@ from telemetry.logs.console import console_text
 from telemetry.logs.event import Event, Names
 from telemetry.logs.jsonl import json_line
 from telemetry.logs.line import logfmt_line
+from telemetry.logs.quick import Stamped, quick_line
 from telemetry.scrub import Scrubber
 
 _CACHE = "_fleetglass"
@@ -37,6 +38,10 @@ class LineFormatter(logging.Formatter):
         extras[_CACHE] = (write, event, text)
         return event, text
 
+    def brief(self, record: logging.LogRecord) -> tuple[Stamped, str]:
+        """The text of ``record``, and no more beside it than a sink needs that stores only the text."""
+        return self.render(record)
+
     def format(self, record: logging.LogRecord) -> str:
         """The text of ``record``; never raises for what the record holds."""
         return self.render(record)[1]
@@ -47,6 +52,10 @@ class LogfmtFormatter(LineFormatter):
 
     def __init__(self, scrubber: Scrubber | None = None) -> None:
         super().__init__(logfmt_line, scrubber)
+
+    def brief(self, record: logging.LogRecord) -> tuple[Stamped, str]:
+        """As above, in one pass where the record is an ordinary one."""
+        return quick_line(record, self._names) or self.render(record)
 
 
 class JsonFormatter(LineFormatter):

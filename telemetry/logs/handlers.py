@@ -5,17 +5,22 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from typing import Any, Protocol, TextIO
+from collections.abc import Callable
+from typing import Any, Protocol, TextIO, TypeVar
 
 from telemetry import delivery, faults
 from telemetry.logs.event import Event
 from telemetry.logs.formatters import LineFormatter, LogfmtFormatter
+from telemetry.logs.quick import Stamped
+
+E = TypeVar("E", bound=Stamped)
+E_contra = TypeVar("E_contra", bound=Stamped, contravariant=True)
 
 
-class Encode(Protocol):
+class Encode(Protocol[E_contra]):
     """One record as a queue entry and its cost in bytes."""
 
-    def __call__(self, event: Event, line: str) -> tuple[Any, int]:
+    def __call__(self, event: E_contra, line: str, /) -> tuple[Any, int]:
         """The entry of ``event``, whose text is ``line``, and what it costs."""
         ...
 
@@ -48,7 +53,9 @@ class StdoutHandler(logging.Handler):
 class SinkHandler(logging.Handler):
     """Hands each record to a Shipper. It holds no lock: the stdlib's would make threads queue behind each other."""
 
-    def __init__(self, shipper: delivery.Shipper, encode: Encode, formatter: LineFormatter | None = None) -> None:
+    def __init__(
+        self, shipper: delivery.Shipper, encode: Encode[Event], formatter: LineFormatter | None = None
+    ) -> None:
         super().__init__()
         self.shipper = shipper
         self._encode = encode
@@ -65,13 +72,18 @@ class SinkHandler(logging.Handler):
         """Queue one record. Records of the sending threads are left out: they would feed themselves."""
         if threading.get_ident() in delivery.SENDERS:
             return
-        ship(self.shipper, self._encode, self._lines, record)
+        ship(self.shipper, self._encode, self._lines.render, record)
 
 
-def ship(shipper: delivery.Shipper, encode: Encode, lines: LineFormatter, record: logging.LogRecord) -> None:
+def ship(
+    shipper: delivery.Shipper,
+    encode: Encode[E],
+    render: Callable[[logging.LogRecord], tuple[E, str]],
+    record: logging.LogRecord,
+) -> None:
     """Render, encode and queue one record; a fault of ours is counted as such and loses only this record."""
     try:
-        event, line = lines.render(record)
+        event, line = render(record)
         entry, cost = encode(event, line)
     except Exception as error:
         shipper.drop("internal")

@@ -38,6 +38,16 @@ def level_name(level: str) -> str:
     return LEVELS.get(level) or level.lower()
 
 
+def head(level: str, logger: str) -> str:
+    """``level=… logger=…``."""
+    known = _heads.get((level, logger))
+    if known is None:
+        known = f"level={logfmt.bare(level_name(level))} logger={logfmt.bare(logger or 'root')}"
+        if len(_heads) < 4096:  # names made from data would otherwise grow this for ever
+            _heads[level, logger] = known
+    return known
+
+
 def logfmt_line(event: Event) -> str:
     """``ts=… level=… logger=… msg=… [trace_id=… span_id=…] key=value … [exception_*=…]``, at most 15 KiB.
 
@@ -46,13 +56,9 @@ def logfmt_line(event: Event) -> str:
     if event.ready is not None:
         return event.ready.line
     bare = logfmt.bare
-    head = _heads.get((event.level, event.logger))
-    if head is None:
-        head = f"level={logfmt.bare(level_name(event.level))} logger={logfmt.bare(event.logger or 'root')}"
-        if len(_heads) < 4096:
-            _heads[event.level, event.logger] = head
+    beginning = head(event.level, event.logger)
     ids = f" trace_id={event.trace_id} span_id={event.span_id}" if event.trace_id else ""
-    line = f"ts={timestamp(event.ns)} {head} msg={bare(event.message)}{ids}"
+    line = f"ts={timestamp(event.ns)} {beginning} msg={bare(event.message)}{ids}"
     for key, value in event.fields.items():
         if type(value) is str:
             line += f" {key}={bare(value)}"
@@ -68,7 +74,7 @@ def logfmt_line(event: Event) -> str:
     if len(line) * 4 <= LINE_LIMIT or len(line.encode()) <= LINE_LIMIT:
         return line
     event.mended = True
-    return _cut(event, f"ts={timestamp(event.ns)} {head}", ids)
+    return _cut(event, f"ts={timestamp(event.ns)} {beginning}", ids)
 
 
 def plain(value: object) -> str:

@@ -26,9 +26,9 @@ from logging_loki.emitter import LokiEmitterV1
 
 from telemetry import delivery, ledger
 from telemetry.delivery import Shipper, Verdict
-from telemetry.logs.event import Event
 from telemetry.logs.formatters import LineFormatter, LogfmtFormatter
 from telemetry.logs.handlers import ship
+from telemetry.logs.quick import Stamped
 from telemetry.transport import HttpTransport, Response
 
 PUSH_PATH = "/loki/api/v1/push"
@@ -113,7 +113,7 @@ class Encoder:
         self.stream = _json({str(name): str(value) for name, value in labels.items()})
         self._last = 0
 
-    def __call__(self, event: Event, line: str, stream: bytes | None = None) -> tuple[Entry, int]:
+    def __call__(self, event: Stamped, line: str, stream: bytes | None = None) -> tuple[Entry, int]:
         """The entry, in the stream of labels ``stream`` or our own, and its cost in bytes."""
         ns = event.ns
         last = self._last
@@ -214,7 +214,7 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
         elif self._compat:
             self.queue(record, None)
         else:
-            ship(self.shipper, self._encoder, self._lines, record)
+            ship(self.shipper, self._encoder, self._lines.brief, record)
 
     def queue(self, record: logging.LogRecord, line: str | None) -> None:
         """Queue ``record`` as ``line``, or as our own line where None."""
@@ -223,7 +223,7 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
 
     def entry_of(self, record: logging.LogRecord, line: str | None) -> tuple[Entry, int]:
         """The entry that ``record`` becomes, and its cost."""
-        event, ours = self._lines.render(record)
+        event, ours = self._lines.brief(record)
         stream = _json(self.emitter.build_tags(record)) if self._compat else self._encoder.stream
         text = ours if line is None else line.encode(errors="replace").decode()
         return self._encoder(event, text, stream)
