@@ -7,6 +7,7 @@ reset, stall and refuse, and to keep up with benchmarks.
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import socket
 import ssl
@@ -14,6 +15,7 @@ import struct
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from io import BufferedReader
@@ -135,6 +137,7 @@ class HttpServer:
         # Bound but never listening: it keeps the port ours while nothing listens on it.
         self._holder = self._bind(0)
         self.port: int = self._holder.getsockname()[1]
+        _servers.add(self)
         self.open()
 
     @staticmethod
@@ -218,6 +221,14 @@ class HttpServer:
         self.shut()
         self._holder.close()
 
+    def leave_to_parent(self) -> None:
+        """In a forked child: let go of the sockets, else none is closed or reset before the child ends too."""
+        self.closed.set()
+        sockets = [self._holder, *self._connections, *self._plugs, *([self._listener] if self._listener else [])]
+        for sock in sockets:
+            if sock.fileno() >= 0:
+                os.close(sock.detach())
+
     def _accept(self, listener: socket.socket, wake: socket.socket) -> None:
         with selectors.DefaultSelector() as selector, wake:
             selector.register(listener, selectors.EVENT_READ)
@@ -260,6 +271,18 @@ class HttpServer:
                 self._connections.pop(sock, None)
                 self._connections.pop(raw, None)
             sock.close()
+
+
+_servers: weakref.WeakSet[HttpServer] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for server in list(_servers):
+        server.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _read_head(sock: socket.socket, stream: BufferedReader) -> Exchange | None:

@@ -6,6 +6,8 @@ import contextlib
 import gzip
 import http.client
 import json
+import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -585,6 +587,27 @@ def test_a_hang_may_last_some_seconds_or_block_the_sender(receiver):
     with pytest.raises(TimeoutError):
         send(receiver, "x" * 32_000_000, timeout=0.2)
     assert receiver.counts.requests == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_holds_no_connection_open(receiver):
+    with socket.create_connection(("127.0.0.1", receiver.port), timeout=5) as connection:
+        post(receiver, PROMETHEUS, b"a 1\n")
+        child = os.fork()
+        if not child:
+            time.sleep(10)
+            os._exit(0)
+        try:
+            receiver.behave(Reset(), times=1)
+            connection.sendall(b"POST / HTTP/1.1\r\n\r\n")
+            with pytest.raises(ConnectionResetError):
+                connection.recv(1)
+            receiver.close()
+            with pytest.raises(ConnectionRefusedError):
+                send(receiver, "a")
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def test_a_hung_request_is_cut_by_recover(receiver):
