@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import telemetry
 from telemetry.delivery import ENTRY_OVERHEAD, Limits, Shipper
@@ -32,7 +32,7 @@ def rss() -> int:
 class Watch:
     """The highest resident size while it is open, beside what it was at the start."""
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         self.start = self.peak = rss()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
