@@ -68,11 +68,12 @@ class Row:
         self.delivered = 0
         self.pending = 0
         self.degraded = 0
-        self.dropped: dict[str, int] = {}
+        self.dropped: dict[str, int] = dict.fromkeys(REASONS, 0)
 
     def drop(self, reason: Reason, count: int = 1) -> None:
         """Count ``count`` records as dropped. The caller holds ``lock``."""
-        self.dropped[reason] = self.dropped.get(reason, 0) + count
+        # No call between reading and writing: after one, a signal handler may run and count here as well.
+        self.dropped[reason] += count
 
     def mended(self) -> None:
         """Count one record as delivered in another form than it was emitted."""
@@ -82,15 +83,16 @@ class Row:
     def snapshot(self) -> RowSnapshot:
         """All figures of this row at one instant."""
         with self.lock:
-            return RowSnapshot(
-                self.signal,
-                self.sink,
+            # Copied before anything is called, for the same reason as in ``drop``.
+            emitted, delivered, pending, degraded, dropped = (
                 self.emitted,
                 self.delivered,
                 self.pending,
                 self.degraded,
-                dict(self.dropped),
+                self.dropped.copy(),
             )
+        known = {reason: count for reason, count in dropped.items() if count}
+        return RowSnapshot(self.signal, self.sink, emitted, delivered, pending, degraded, known)
 
 
 class Ledger:
