@@ -16,13 +16,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the service; ``ConfigError`` for one that can't be used, made by ``load`` or by hand.
 
     ``listen`` is ``host:port``. ``feedback_url`` is an ``https`` or ``mailto`` address, since pages show it as
-    a link. ``tokens`` are static bearer tokens and whom each stands for. ``metrics_public`` is False where
+    a link. ``tokens`` are static bearer tokens and whom each stands for. ``allowed_origins`` are other web origins
+    whose pages may send reports, as browsers write them in ``Origin``. ``metrics_public`` is False where
     ``/metrics`` answers only a caller with a token. ``repr`` hides the tokens.
     """
 
     listen: str = "127.0.0.1:8000"
     feedback_url: str | None = None
     tokens: Mapping[str, Principal] = {}
+    allowed_origins: tuple[str, ...] = ()
     metrics_public: bool = True
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from telemetry.config.kinds import Invalid, Kind, one_line
+from telemetry.config.kinds import Invalid, Kind, items, one_line
 
 
 def url(path: str = "") -> Kind:
@@ -78,6 +78,26 @@ def _split_feedback(address: str, expected: str) -> str | None:
     except ValueError:
         raise Invalid(expected) from None
     return None if " " in address or "@" in parts.netloc else parts.hostname
+
+
+def origins() -> Kind:
+    """Web origins as browsers send them in ``Origin`` (RFC 6454, section 6.2): lower case, no default port, no path."""
+    expected = "origins separated by commas, each as https://console.example or http://localhost:5173, with no path"
+
+    def read(value: object) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(_origin(one_line(item, expected), expected) for item in items(value, expected)))
+
+    return Kind("comma-separated origins", read)
+
+
+def _origin(address: str, expected: str) -> str:
+    parts = _split_url(address, expected)
+    if parts.path not in ("", "/") or parts.query or "?" in address or "@" in parts.netloc or "%" in parts.netloc:
+        raise Invalid(expected)
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    default = {"http": 80, "https": 443}[parts.scheme]
+    return f"{parts.scheme}://{host}" + ("" if parts.port in (None, default) else f":{parts.port}")
 
 
 def split_address(address: str) -> tuple[str, int]:

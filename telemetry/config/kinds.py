@@ -192,7 +192,7 @@ def names(*known: str, none: str = "") -> Kind:
 
     def read(value: object) -> tuple[str, ...]:
         found: dict[str, None] = {}
-        for item in _items(value, expected):
+        for item in items(value, expected):
             name = one_line(item, expected)
             if known and name not in known:
                 raise Invalid(expected + closest(name, known))
@@ -208,7 +208,8 @@ def names(*known: str, none: str = "") -> Kind:
     return Kind("comma-separated names", read, known)
 
 
-def _items(value: object, expected: str) -> Iterable[object]:
+def items(value: object, expected: str) -> Iterable[object]:
+    """The parts of a list, or of text with commas; ``Invalid(expected)`` for anything else."""
     if isinstance(value, str):
         return [item for item in value.split(",") if item.strip()]
     if isinstance(value, Iterable) and not isinstance(value, (bytes, Mapping)):

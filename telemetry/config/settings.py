@@ -349,6 +349,9 @@ SETTINGS: tuple[Setting, ...] = (
     _ingest("tokens", "FLEETGLASS_TOKENS", kinds.tokens(), {},
         'Static bearer tokens for development: `{"token": {"email": "…", "workspace": "…", "roles": ["…"]}}`.',
         secret=True),
+    _ingest("allowed_origins", "FLEETGLASS_ALLOWED_ORIGINS", addresses.origins(), (),
+        "Web origins, beside the service's own, whose pages may send reports and read answers (CORS): "
+        "`https://console.example`. No wildcards."),
     _ingest("metrics_public", "FLEETGLASS_METRICS_PUBLIC", kinds.switch(), True,
         "`/metrics` answers without a token."),
 

@@ -531,8 +531,30 @@ def test_the_ingest_section_has_its_own_values():
         "listen": "127.0.0.1:8000",
         "feedback_url": None,
         "tokens": {"t0ken": {"email": "a@b.example", "workspace": "w", "roles": ("super_admin",)}},
+        "allowed_origins": (),
         "metrics_public": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "origins"),
+    [
+        ("https://console.example", ("https://console.example",)),
+        ("HTTPS://Console.Example:443/, http://localhost:5173", ("https://console.example", "http://localhost:5173")),
+        (["http://[::1]:80", "http://[::1]"], ("http://[::1]",)),
+    ],
+)
+def test_an_allowed_origin_is_kept_as_browsers_write_it(value, origins):
+    assert load_section("ingest", {"allowed_origins": value}, {})["allowed_origins"] == origins
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["*", "null", "console.example", "https://console.example/app", "https://*.example", "https://u@x", "ws://x"],
+)
+def test_other_origins_are_refused(value):
+    with pytest.raises(ConfigError):
+        load_section("ingest", {}, {"FLEETGLASS_ALLOWED_ORIGINS": value})
 
 
 @pytest.mark.parametrize("value", ["https://ask.example/x", "mailto:ops@example.com", "mailto:a@b.example?subject=Hi"])
