@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
@@ -120,10 +121,11 @@ def test_links_between_pages_resolve(page: Path) -> None:
     assert not broken
 
 
-def _snippets() -> list[tuple[str, str, str]]:
+def _snippets() -> list[tuple[str, str, str, str]]:
     """Each ``python`` block of README and docs, with the ``text`` block after it when that shows its output.
 
     ``python fragment`` marks a piece that needs what surrounds it (a server, a framework): it is compiled only.
+    ``python test`` is a test for pytest, with the fixtures that the installation brings.
     """
     found = []
     for page in _markdown():
@@ -137,9 +139,7 @@ def _snippets() -> list[tuple[str, str, str]]:
             following = blocks[index + 1] if index + 1 < len(blocks) else None
             output = following[3] if following and following[2].split() == ["text", "output"] else ""
             line = page.read_text(encoding="utf-8").count("\n", 0, block.start()) + 1
-            code = "" if words[1:] == ["fragment"] else block[3]
-            found.append((f"{page.relative_to(ROOT)}:{line}", code or "pass", output))
-            compile(block[3], f"{page.name}:{line}", "exec", flags=0x2000)  # PyCF_ALLOW_TOP_LEVEL_AWAIT
+            found.append((f"{page.relative_to(ROOT)}:{line}", " ".join(words[1:]), block[3], output))
     return found
 
 
@@ -160,21 +160,20 @@ def _steady(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip().splitlines()]
 
 
-@pytest.mark.parametrize(("where", "code", "output"), _snippets(), ids=lambda value: value if "md:" in value else "")
-def test_snippet_runs_and_prints_what_the_page_shows(where: str, code: str, output: str, tmp_path: Path) -> None:
-    script = tmp_path / "snippet.py"
+@pytest.mark.parametrize(("where", "kind", "code", "output"), [pytest.param(*each, id=each[0]) for each in _snippets()])
+def test_snippet_runs_and_prints_what_the_page_shows(
+    where: str, kind: str, code: str, output: str, tmp_path: Path
+) -> None:
+    if kind == "fragment":
+        compile(code, where, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        return
+    script = tmp_path / "test_snippet.py"
     script.write_text(code, encoding="utf-8")
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environ,
-        timeout=30,
-        check=False,
-    )
-    assert done.returncode == 0, f"{where} failed:\n{done.stderr}"
+    runner = ["-m", "pytest", "-q", "-p", "no:asyncio"] if kind == "test" else []
+    command = [sys.executable, *runner, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environ, timeout=30, check=False)
+    assert done.returncode == 0, f"{where} failed:\n{done.stdout}{done.stderr}"
     assert "internal fault" not in done.stderr
     if output:
         assert _steady(done.stdout) == _steady(output)
