@@ -1,7 +1,7 @@
 """OTLP as all three signals send it: framing of pre-encoded messages, and one channel over HTTP or gRPC.
 
-Spans are encoded by the OpenTelemetry exporter's own encoder, log records and metric points by us; a
-channel only transports: it never queues and never retries, since the Shipper does.
+Spans, log records and metric points are encoded where they are known; a channel only transports: it never
+queues and never retries, since the Shipper does.
 Protocol: OTLP specification 1.x, "OTLP/HTTP Response" and "Failures".
 """
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import opentelemetry.sdk.trace as sdk
 from opentelemetry import trace
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
@@ -23,7 +23,8 @@ from telemetry.scrub import Scrubber
 from telemetry.testing import decode_otlp
 from telemetry.testing.records import LogLine, Sample, Span
 from telemetry.traces import provider
-from telemetry.traces.export import clean_span, engine
+from telemetry.traces.encode import SpanEncoder
+from telemetry.traces.export import engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,10 +71,11 @@ class Captured:
         """The spans that ended, in that order, as a backend gets them: without secrets, values as OTLP has them."""
         tel = pipeline.active()
         scrubber = tel.scrubber if tel is not None else Scrubber()
+        encoder = SpanEncoder(scrubber)
         spans: list[Span] = []
-        for span in list(self._spans):
-            clean_span(span, scrubber)
-            spans += (one for one in decode_otlp.records(encode_spans([span])) if isinstance(one, Span))
+        for span in list(self._spans):  # one by one: a request groups them by scope
+            encoded = ExportTraceServiceRequest.FromString(encoder.request([span]))
+            spans += (one for one in decode_otlp.records(encoded) if isinstance(one, Span))
         return spans
 
     def traces(self) -> dict[str, list[Span]]:
