@@ -6,7 +6,6 @@ committed pages (``tests/unit/test_house.py``).
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import importlib.util
 import inspect
@@ -95,6 +94,7 @@ def signature(name: str, called: object) -> str:
     if positional_only:
         parts.append("/")
     result = "" if found.return_annotation is found.empty else f" -> {annotation(found.return_annotation)}"
+    name = f"async {name}" if inspect.iscoroutinefunction(called) else name
     line = f"{name}({', '.join(parts)}){result}"
     if len(line) <= 100:
         return line
@@ -129,19 +129,6 @@ def members(value: type) -> Iterable[tuple[str, str, str]]:
             yield name, signature(name, member), first_paragraph(member)
 
 
-def fields(value: type) -> Iterable[tuple[str, str]]:
-    """Fields of a Struct or dataclass: name and type, in order."""
-    own = getattr(value, "__struct_fields__", None)
-    if own is None and dataclasses.is_dataclass(value):
-        own = tuple(field.name for field in dataclasses.fields(value))
-    annotations: dict[str, object] = {}
-    for base in reversed(value.__mro__):
-        annotations.update(inspect.get_annotations(base))
-    for name in own or ():
-        if not name.startswith("_"):
-            yield name, annotation(annotations.get(name, ""))
-
-
 def attributes(value: type) -> Iterable[str]:
     """The ``Attributes:`` section of a class's docstring as a list; a long entry goes on in indented lines."""
     section = (inspect.getdoc(value) or "").partition("\nAttributes:\n")[2].partition("\n\n")[0]
@@ -169,7 +156,6 @@ def describe(module: str, name: str) -> str:
         if name == "Config":
             lines += ["Its fields are the settings in [settings.md](settings.md).", ""]
         else:
-            lines += [f"- `{field}: {kind}`" for field, kind in fields(value)]
             lines += attributes(value)
             lines += [
                 f"- `{' '.join(shape.split())}`: {text}" if text else f"- `{' '.join(shape.split())}`"

@@ -6,14 +6,16 @@ Never executed. Every public name is used once, with the type that a caller reli
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import AbstractContextManager
-from typing import assert_type
+from typing import Any, Literal, assert_type
 
+from litestar import Litestar
 from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
 import telemetry
+from telemetry import testing, web
 
 
 def configuration() -> None:
@@ -82,3 +84,75 @@ async def traces() -> None:
     assert_type(telemetry.trace_id(), str)
     assert_type(telemetry.inject(), MutableMapping[str, str])
     assert_type(telemetry.extract({}), Context)
+
+
+def carried(executor_submit: Callable[[Callable[[int], str], int], object]) -> None:
+    assert_type(telemetry.carry(plain)(1), str)
+    executor_submit(telemetry.carry(plain), 1)
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None: ...
+
+
+async def database() -> None: ...
+
+
+async def web_server() -> None:
+    tel = telemetry.setup("shop", role="server")
+    readiness = web.Readiness({"database": database}, telemetry=telemetry.active)
+    readiness.register("queue", database, budget=0.5)
+    readiness.drain()
+    report = await readiness.report()
+    assert_type(report.ready, bool)
+    app = web.TelemetryMiddleware(application, tel, exclude=["/healthz"], server_timing=True, access_log=False)
+    endpoints = (web.HealthEndpoint(), web.MetricsEndpoint(tel), web.ReadinessEndpoint(readiness))
+    for endpoint in endpoints:
+        assert_type(await endpoint.answer({"type": "http"}), tuple[int, str, bytes])
+    Litestar([], plugins=[web.TelemetryPlugin(tel, pings=readiness, metrics_path=None)])
+    await app({"type": "http"}, _receive, _send)
+
+
+async def _receive() -> dict[str, Any]:
+    return {}
+
+
+async def _send(message: Any) -> None: ...
+
+
+def faults() -> None:
+    kinds: list[testing.Fault] = [
+        testing.Blackhole(),
+        testing.Hang("body", seconds=1.0),
+        testing.Partial(2),
+        testing.Raw(b"nonsense"),
+        testing.Redirect("/elsewhere"),
+        testing.Refuse(),
+        testing.RefuseRecord(lambda record: isinstance(record, testing.LogLine)),
+        testing.Reset("answer"),
+        testing.Slow(1024),
+        testing.Status(503, retry_after=1.5),
+    ]
+    with testing.Receiver() as receiver:
+        for kind in kinds:
+            assert_type(receiver.behave(kind, times=1), testing.Step)
+        receiver.recover()
+        assert_type(receiver.url, str)
+        assert_type(receiver.settings(), dict[str, str])
+        assert_type(receiver.wait_for(spans=1), bool)
+        assert_type(receiver.counts, testing.Counts)
+        assert_type(receiver.requests, list[testing.Request])
+
+
+def captured(telemetry_captured: testing.Captured) -> None:
+    for span in telemetry_captured.spans:
+        assert_type(span, testing.Span)
+        assert_type(span.trace_id, str)
+        assert_type(span.events, tuple[testing.SpanEvent, ...])
+        assert_type(span.links, tuple[testing.SpanLink, ...])
+        assert_type(span.status, Literal["unset", "ok", "error"])
+    for line in telemetry_captured.lines:
+        assert_type(line, testing.LogLine)
+        assert_type(line.labels, Mapping[str, Any])
+    for sample in telemetry_captured.samples:
+        assert_type(sample, testing.Sample)
+        assert_type(sample.value, float)
