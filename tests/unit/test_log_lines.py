@@ -124,10 +124,26 @@ CYCLE.append(CYCLE)
 
 @pytest.mark.parametrize(
     "value",
-    [ValueError("bad"), b"\xff\x00bytes", {1, 2}, 2**70, float("nan"), {"a": {"b": [1, {2: "x"}]}}, {("t",): 1},
-     object(), Unprintable(), CYCLE, nested(5000), dt.datetime(2026, 1, 1, tzinfo=dt.UTC), uuid.UUID(int=1), "\ud800", ["\ud800"], type],
+    [
+        ValueError("bad"),
+        b"\xff\x00bytes",
+        {1, 2},
+        2**70,
+        float("nan"),
+        {"a": {"b": [1, {2: "x"}]}},
+        {("t",): 1},
+        object(),
+        Unprintable(),
+        CYCLE,
+        nested(5000),
+        dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+        uuid.UUID(int=1),
+        "\ud800",
+        ["\ud800"],
+        type,
+    ],
     ids=lambda value: type(value).__name__,
-)  # fmt: skip
+)
 def test_any_value_is_a_message_and_a_field(value: Any) -> None:
     """otel-python #3389, #4100, #4409: a non-primitive body kills the export."""
     made = record(value, v=value)
