@@ -407,6 +407,9 @@ def setup(service: str | None = None, *, role: str | None = None, **arguments: A
             raise
         atexit.register(telemetry.shutdown)
         _forked.add(telemetry)
+        process = sys.modules.get("multiprocessing.process")
+        if process is not None and process.parent_process() is not None:
+            _finalize(telemetry)  # set up inside such a child: a server's worker process
         return telemetry
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from telemetry import faults
 from telemetry.web import lifespan
-from telemetry.web.protocol import MARK, ASGIApp, Receive, Scope, Send
+from telemetry.web.protocol import FASTAPI_OWN, MARK, ASGIApp, Receive, Scope, Send
 from telemetry.web.running import running
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ class TelemetryMiddleware:
                 return None
             if excluded:
                 scope[MARK] = None
+                scope.setdefault(FASTAPI_OWN, None)
                 return None
             begin = self._kinds.get(kind)
             if begin is None:

@@ -20,7 +20,7 @@ from telemetry import faults, scrub
 from telemetry.logs.event import left_span
 from telemetry.web import methods, peers, routes
 from telemetry.web.instruments import Instruments, Series
-from telemetry.web.protocol import MARK, Message, Receive, Scope, Send
+from telemetry.web.protocol import FASTAPI_OWN, MARK, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -34,6 +34,21 @@ ERROR: Final = "error"
 CLIENT_CLOSED_REQUEST: Final = 499
 _LONGEST_PATH: Final = 1024
 _ROOT: Final = Context()
+
+
+def _serves_the_same(around: trace.Span, parent: Context) -> bool:
+    """Whether the current span is another instrumentation's for this very request.
+
+    Otherwise the current span is no ancestor: a server may have been started inside one. A request made
+    in process, inside another request, brings a parent of its own.
+    """
+    if getattr(around, "kind", None) is not SpanKind.SERVER or not around.is_recording():
+        return False
+    remote = trace.get_current_span(parent).get_span_context()
+    if not remote.is_valid:
+        return True
+    outer = getattr(around, "parent", None)
+    return outer is not None and outer.span_id == remote.span_id
 
 
 class Exchange:
@@ -94,6 +109,10 @@ class Exchange:
         parent = _ROOT
         if not instruments.trace_headers.isdisjoint(headers):
             parent = instruments.textmap.extract(scope["headers"], _ROOT, peers.HEADERS)
+        around = trace.get_current_span()
+        if around is not trace.INVALID_SPAN and _serves_the_same(around, parent):
+            parent = otel_context.get_current()
+        scope.setdefault(FASTAPI_OWN, None)
         span = self._span = instruments.tracer.start_span(methods.word(method), parent, SpanKind.SERVER, attributes)
         self._recording = span.is_recording()
         context = trace.set_span_in_context(span, parent)
@@ -208,6 +227,8 @@ class Exchange:
         # The scope holds this object and the server's objects hold the scope: without this, every
         # request would be garbage that only the cycle collector can free.
         self._scope.pop(MARK, None)
+        if self._scope.get(FASTAPI_OWN, self) is None:
+            del self._scope[FASTAPI_OWN]
 
     def _finish(self) -> None:
         self._done = True

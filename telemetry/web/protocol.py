@@ -17,3 +17,7 @@ ASGIApp = Callable[..., Awaitable[None]]
 
 MARK: Final = "fleetglass.exchange"
 """The scope key of a request's exchange, None where it is left alone: a second middleware inside passes through."""
+
+FASTAPI_OWN: Final = "fastapi.telemetry"
+"""The scope key by which FastAPI (0.165) knows that a request is traced and measured already. Its own
+instrumentation is on as soon as a tracer provider is installed, and would count every request again."""

@@ -39,14 +39,26 @@ def template(scope: Mapping[str, Any], path: str, root_path: str) -> str | None:
 
 
 def _starlette(scope: Mapping[str, Any], route: Any, root_path: str) -> str | None:
-    path = getattr(route, "path_format", None) or getattr(route, "path", None)
-    if not isinstance(path, str):
+    path = _own_path(scope, route)
+    if path is None:
         return None  # a Host route has no path
     if scope.get("root_path", "") == root_path:
         return path or "/"
     if hasattr(route, "routes"):  # the request ended at a mount: its application has no routes, or none matched
         return _mounted_at(scope, route, root_path) + REST
     return _named(_added(scope, root_path), scope, path) + path
+
+
+def _own_path(scope: Mapping[str, Any], route: Any) -> str | None:
+    """The path that ``route`` was declared with, below the mounts around it."""
+    fastapi = scope.get("fastapi")
+    if fastapi:
+        # FastAPI 0.165 keeps the routes of an included router as they are, and the prefix beside them.
+        included = fastapi.get("effective_route_context")
+        if getattr(included, "original_route", None) is route:
+            route = included
+    path = getattr(route, "path_format", None) or getattr(route, "path", None)
+    return path if isinstance(path, str) else None
 
 
 def _mounted_at(scope: Mapping[str, Any], mount: Any, root_path: str) -> str:

@@ -266,6 +266,25 @@ def _listening(pid: int) -> str:
     raise AssertionError("the server does not listen")
 
 
+def test_a_child_of_multiprocessing_that_sets_up_itself_delivers(program: Any, telemetry_receiver: Receiver) -> None:
+    """A spawned child leaves by os._exit as well, after its finalizers: so do granian's workers."""
+    running = program(
+        """
+        import logging, multiprocessing, telemetry
+        def work():
+            telemetry.setup(service="spawned")
+            with telemetry.span("task"):
+                logging.getLogger("spawned").info("done")
+        if __name__ == "__main__":
+            child = multiprocessing.get_context("spawn").Process(target=work)
+            child.start()
+            child.join()
+        """
+    )
+    assert running.process.wait(20) == 0
+    assert len(telemetry_receiver.spans) == len(telemetry_receiver.lines) == 1
+
+
 def test_a_worker_pool_of_multiprocessing_delivers(program: Any, telemetry_receiver: Receiver) -> None:
     running = program(
         """

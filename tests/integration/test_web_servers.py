@@ -101,7 +101,7 @@ def shop(tmp_path: Path) -> Iterator[Start]:
     """Start the service under a server: ``shop(command, app, **environ)``; it is stopped after the test."""
     running: list[Server] = []
 
-    def start(command: Callable[[str, int], list[str]], app: str, **environ: str) -> Shop:
+    def start(command: Callable[[str, int], list[str]], app: str, *, lifespan: bool = True, **environ: str) -> Shop:
         def run(ports: Sequence[int]) -> list[str]:
             return command(app, ports[0])
 
@@ -110,7 +110,11 @@ def shop(tmp_path: Path) -> Iterator[Start]:
             environ={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **environ},
         )  # fmt: skip
         running.append(server)
-        return Shop(server, ports[0])
+        serving = Shop(server, ports[0])
+        if lifespan:
+            workers = 2 if "2" in command("", 0) else 1
+            assert eventually(lambda: serving.log().count("the shop is open") == workers)
+        return serving
 
     yield start
     for server in running:
@@ -123,13 +127,13 @@ def test_a_request_is_logged_once_however_the_server_configures_logging(shop: St
     """litestar-pg-redis-docker 79, GitGuardian/ggmcp 189: double access lines, plain text beside structured."""
     running = shop(LOGGING_VARIANTS[server], app)
     for number in range(3):
-        running.get(f"/work/{number}")
+        running.get(f"/turn/{number}")
     running.get("/nope")
     running.get("/healthz")
     assert eventually(lambda: len(running.access_lines()) >= 4)
     running.end()
     said = [re.search(r'msg="(.*?)"', line) for line in running.access_lines()]
-    assert Counter(match[1] for match in said if match) == {"GET /work/{number} 200": 3, "GET unmatched 404": 1}
+    assert Counter(match[1] for match in said if match) == {"GET /turn/{number} 200": 3, "GET unmatched 404": 1}
     assert [line for line in running.log() if THEIRS.search(line)] == []
     assert all("trace_id=" in line for line in running.access_lines())
 
@@ -137,19 +141,19 @@ def test_a_request_is_logged_once_however_the_server_configures_logging(shop: St
 @pytest.mark.parametrize("server", ["uvicorn", "uvicorn-reload", "granian"])
 def test_in_json_every_line_of_the_serving_process_is_json(shop: Start, server: str) -> None:
     running = shop(LOGGING_VARIANTS[server], "litestar", FLEETGLASS_LOG_FORMAT="json")
-    running.get("/work/1")
+    running.get("/turn/1")
     running.get("/boom")
     assert eventually(lambda: any('"access"' in line for line in running.log()))
     running.end()
     parsed = [json.loads(line) for line in running.log() if line.startswith("{")]
     assert Counter(line["msg"] for line in parsed if line["logger"] == "access") == {
-        "GET /work/{number} 200": 1,
+        "GET /turn/{number} 200": 1,
         "GET /boom 500": 1,
     }
     (failure,) = [line for line in parsed if line.get("exception_type") == "ValueError"]
     assert failure["trace_id"]
-    # What is no JSON comes from the supervising process, which never loads the application.
-    others = [line for line in running.log() if not line.startswith("{")]
+    # What is no JSON comes from the supervising process, which never loads the application, or is printed.
+    others = [line for line in running.log() if not line.startswith("{") and line != "the shop is open"]
     assert all(re.match(r"INFO: |\[INFO\]", line) for line in others), others
 
 
@@ -175,7 +179,7 @@ def test_the_last_span_line_and_metric_of_the_shutdown_handlers_arrive(
     patient = {"FLEETGLASS_LINGER": "60", "FLEETGLASS_METRICS_PUSH_INTERVAL": "60", "FLEETGLASS_STRICT": "1"}
     running = shop(SERVERS[server], app, **telemetry_receiver.environ(), **patient)
     workers = 2 if "2" in server else 1
-    paths = [f"/work/{number}" for number in range(20)]
+    paths = [f"/turn/{number}" for number in range(20)]
     with ThreadPoolExecutor(8) as pool:
         ids = list(pool.map(running.get, paths))
     assert "mixed up" not in ids
@@ -183,7 +187,7 @@ def test_the_last_span_line_and_metric_of_the_shutdown_handlers_arrive(
     assert running.end() < LIMIT
     served = [span for span in telemetry_receiver.spans if span.kind == "server"]
     assert sorted(span.trace_id for span in served) == sorted(ids)
-    assert {span.name for span in served} == {"GET /work/{number}"}
+    assert {span.name for span in served} == {"GET /turn/{number}"}
     lines = [line for line in telemetry_receiver.lines if "logger=access" in line.line]
     assert sorted(line.trace_id for line in lines) == sorted(ids)
     closing = [span for span in telemetry_receiver.spans if span.name == "closing"]
@@ -211,7 +215,7 @@ def test_a_dead_backend_holds_a_server_no_longer_than_the_deadline_and_the_loss_
     running = shop(SERVERS[server], "litestar", **telemetry_receiver.environ())
     workers = 2 if "2" in server else 1
     for number in range(10):
-        running.get(f"/work/{number}")
+        running.get(f"/turn/{number}")
     # Gunicorn's ASGI worker looks once a second whether it is to end, before it ends the lifespan.
     assert running.end() < LIMIT + (1.0 if server == "gunicorn-asgi" else 0.0)
     told = re.compile(r"fleetglass: (\w+) to (\w+): (\d+) of (\d+) records lost \((.*)\)")
@@ -241,19 +245,39 @@ def test_a_reader_that_leaves_an_event_stream_is_no_error(shop: Start, telemetry
     running.end()
 
 
-def test_granian_asginl_serves_and_traces_but_has_no_end(shop: Start, telemetry_receiver: Receiver) -> None:
-    """What docs/servers.md says of it: no lifespan, so neither take-over nor last flush; the linger is what is left."""
+def asginl(app: str, port: int) -> list[str]:
+    return ["asginl" if part == "asgi" else part for part in granian()(app, port)]
 
-    def asginl(app: str, port: int) -> list[str]:
-        return ["asginl" if part == "asgi" else part for part in granian()(app, port)]
 
-    running = shop(asginl, "starlette", **telemetry_receiver.environ(), FLEETGLASS_LINGER="0.05")
-    ids = [running.get(f"/work/{number}") for number in range(3)]
-    telemetry_receiver.wait_for(
-        lambda r: (
-            {span.trace_id for span in r.spans} >= set(ids)
-            and {line.trace_id for line in r.lines if "logger=access" in line.line} >= set(ids)
-        )
+SERVERS_WITHOUT_LIFESPAN: dict[str, Callable[[str, int], list[str]]] = {
+    "granian-asginl": asginl,
+    "uvicorn-lifespan-off": uvicorn("--lifespan", "off"),
+}
+
+
+@pytest.mark.parametrize("server", SERVERS_WITHOUT_LIFESPAN)
+def test_without_a_lifespan_the_end_of_the_process_sends_what_is_left(
+    shop: Start, telemetry_receiver: Receiver, server: str
+) -> None:
+    patient = {"FLEETGLASS_LINGER": "60", "FLEETGLASS_STRICT": "1"}
+    running = shop(
+        SERVERS_WITHOUT_LIFESPAN[server], "starlette", lifespan=False, **telemetry_receiver.environ(), **patient
     )
+    ids = [running.get(f"/turn/{number}") for number in range(3)]
+    assert running.end() < LIMIT
+    assert sorted(span.trace_id for span in telemetry_receiver.spans if span.kind == "server") == sorted(ids)
+    lines = [line for line in telemetry_receiver.lines if "logger=access" in line.line]
+    assert sorted(line.trace_id for line in lines) == sorted(ids)
+    assert [span for span in telemetry_receiver.spans if span.name == "closing"] == [], "the server never asked"
+    assert [line for line in running.log() if THEIRS.search(line)] == []
+
+
+def test_a_litestar_plugin_without_a_lifespan_begins_with_the_second_request(
+    shop: Start, telemetry_receiver: Receiver
+) -> None:
+    """What docs/servers.md says of granian's asginl: wrap the application in the middleware to have the first."""
+    running = shop(asginl, "litestar", lifespan=False, **telemetry_receiver.environ())
+    ids = [running.get(f"/turn/{number}") for number in range(3)]
     running.end()
-    assert [span for span in telemetry_receiver.spans if span.name == "closing"] == []
+    # The probe that waited for the server was the first.
+    assert {span.trace_id for span in telemetry_receiver.spans if span.kind == "server"} == set(ids)

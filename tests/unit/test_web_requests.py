@@ -12,6 +12,7 @@ from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
 import telemetry
+from telemetry.traces.provider import PROVIDER
 from telemetry.web import TelemetryMiddleware
 from tests.asgi_driver import request, watching
 
@@ -303,6 +304,39 @@ async def test_a_server_started_inside_a_span_does_not_make_every_request_its_ch
     with watching() as seen, telemetry.span("main"):
         await request(TelemetryMiddleware(hello))
         assert seen.spans[0].parent is None
+
+
+@pytest.mark.parametrize("headers", [[], [("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]])
+async def test_inside_another_instrumentation_of_the_same_request_there_is_one_trace(headers):
+    """FastAPI's own, or the contrib ASGI middleware, outside of ours."""
+    from opentelemetry import propagate
+    from opentelemetry.trace import SpanKind
+
+    async def outer(scope, receive, send):
+        parent = propagate.extract({k.decode(): v.decode() for k, v in scope["headers"]})
+        with PROVIDER.get_tracer("other").start_as_current_span("GET", parent, SpanKind.SERVER):
+            await TelemetryMiddleware(hello)(scope, receive, send)
+
+    with watching() as seen:
+        await request(outer, headers=headers)
+        ours, theirs = seen.spans
+        assert ours.parent.span_id == theirs.context.span_id
+
+
+async def test_a_request_made_in_process_has_the_parent_that_it_brings():
+    async def outer(scope, receive, send):
+        with telemetry.span("client"):
+            carrier = telemetry.inject()
+            found.append(telemetry.trace_id())
+            await request(TelemetryMiddleware(hello), headers=list(carrier.items()))
+        await hello(scope, receive, send)
+
+    found = []
+    with watching() as seen:
+        await request(TelemetryMiddleware(outer))
+        inner, whole = seen.spans
+        assert inner.context.trace_id == whole.context.trace_id
+        assert inner.parent.is_remote
 
 
 async def test_the_context_ends_with_the_request():

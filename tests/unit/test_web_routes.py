@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import string
+from types import SimpleNamespace
 
 import pytest
 from litestar import Litestar, Router, asgi, get, post
@@ -161,6 +162,33 @@ async def test_as_starlettes_own_middleware():
         await request(app, "GET", "/users/7")
         await request(app, "GET", "/nope")
         assert [line.route for line in seen.lines] == ["/users/{user_id}", "unmatched"]
+
+
+async def test_a_router_that_fastapi_includes_keeps_its_prefix_beside_the_route():
+    """What FastAPI 0.165 leaves in the scope: the route as it was declared, and what the inclusion made of it."""
+    route = Route("/things/{thing}", text)
+
+    async def app(scope, receive, send):
+        included = SimpleNamespace(original_route=route, path_format="/v1/things/{thing}")
+        scope["route"] = route
+        scope["fastapi"] = {"effective_route_context": included}
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    with watching() as seen:
+        await request(TelemetryMiddleware(app), "GET", "/v1/things/7")
+        assert seen.routes() == {"/v1/things/{thing}"}
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics"])
+async def test_fastapis_own_instrumentation_stays_off(path):
+    """FastAPI 0.165 looks for this key, and traces and measures each request itself where it is absent."""
+
+    async def app(scope, receive, send):
+        assert scope["fastapi.telemetry"] is None
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    with watching():
+        assert (await request(TelemetryMiddleware(app), "GET", path)).error is None
 
 
 async def test_an_application_without_a_router_is_unmatched():

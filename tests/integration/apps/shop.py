@@ -22,6 +22,11 @@ logger = logging.getLogger("shop")
 closed = Counter("shop_closed", "Times that the shop was closed.")
 
 
+def open_shop() -> None:
+    """Say that this process serves: granian forgets a SIGTERM that comes while a worker is still starting."""
+    print("the shop is open", flush=True)
+
+
 def close_shop() -> None:
     """What a service does last: a span, a line, a count."""
     with telemetry.span("closing"):
@@ -29,7 +34,7 @@ def close_shop() -> None:
     closed.inc()
 
 
-async def work() -> str:
+async def turn() -> str:
     """The trace id, if it stayed the same while others ran."""
     mine = telemetry.trace_id()
     for _ in range(3):
@@ -39,10 +44,10 @@ async def work() -> str:
     return mine
 
 
-@get("/work/{number:int}")
-async def litestar_work() -> str:
+@get("/turn/{number:int}")
+async def litestar_turn() -> str:
     """A request that gives way to others."""
-    return await work()
+    return await turn()
 
 
 @get("/boom")
@@ -51,9 +56,9 @@ async def litestar_boom() -> str:
     raise ValueError("boom")
 
 
-async def starlette_work(_request: Request) -> PlainTextResponse:
+async def starlette_turn(_request: Request) -> PlainTextResponse:
     """A request that gives way to others."""
-    return PlainTextResponse(await work())
+    return PlainTextResponse(await turn())
 
 
 async def starlette_boom(_request: Request) -> PlainTextResponse:
@@ -74,18 +79,23 @@ async def forever(_request: Request) -> StreamingResponse:
 
 @asynccontextmanager
 async def closing(_app: Starlette) -> AsyncIterator[None]:
-    """The Starlette way to end."""
+    """The Starlette way to begin and to end."""
+    open_shop()
     yield
     close_shop()
 
 
 litestar = Litestar(
-    [litestar_work, litestar_boom], plugins=[TelemetryPlugin()], on_shutdown=[close_shop], openapi_config=None
+    [litestar_turn, litestar_boom],
+    plugins=[TelemetryPlugin()],
+    on_startup=[open_shop],
+    on_shutdown=[close_shop],
+    openapi_config=None,
 )
 starlette = TelemetryMiddleware(
     Starlette(
         routes=[
-            Route("/work/{number:int}", starlette_work),
+            Route("/turn/{number:int}", starlette_turn),
             Route("/boom", starlette_boom),
             Route("/forever", forever),
             Route("/healthz", HealthEndpoint()),
