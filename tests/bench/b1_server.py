@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from litestar import Litestar, get
+from litestar.params import FromPath
 
 from tests.bench import child
 
@@ -26,7 +27,7 @@ Drain = dict[str, dict[str, int]]
 
 
 @get("/users/{user_id:int}")
-async def user(user_id: int) -> dict[str, Any]:
+async def user(user_id: FromPath[int]) -> dict[str, Any]:
     return {"id": user_id, "name": "Kim Minji", "active": True}
 
 
@@ -96,6 +97,25 @@ def ours(sink: str) -> tuple[Litestar, Callable[[], Drain]]:
     return app, drain
 
 
+def measured(variant: str) -> int:
+    """Requests that the server's own metric has counted."""
+    from prometheus_client import REGISTRY
+    from prometheus_client.parser import text_string_to_metric_families
+
+    import telemetry
+
+    if variant == "plugins":
+        samples = [sample for family in REGISTRY.collect() for sample in family.samples]
+        return int(sum(sample.value for sample in samples if sample.name == "litestar_requests_total"))
+    running = telemetry.active() if variant == "ours" else None
+    if running is None:
+        return 0
+    time.sleep(1.1)  # the exposition is kept for a second
+    text = running.metrics()[0].decode()
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    return int(sum(s.value for s in samples if s.name == "http_server_request_duration_seconds_count"))
+
+
 def main() -> None:
     variant, sink = child.enter()
     app, drain = {"bare": bare, "plugins": plugins, "ours": ours}[variant](sink)
@@ -114,6 +134,7 @@ def main() -> None:
             {
                 "moment": lambda: {"cpu": time.process_time()},
                 "drain": lambda: {"ledger": drain(), "cpu": time.process_time()},
+                "measured": lambda: {"requests": measured(variant)},
             },
             port=listener.getsockname()[1],
         )

@@ -82,7 +82,10 @@ class Child:
 def enter() -> list[str]:
     """The child's first act: pin itself, keep stdout for answers; gives the arguments after the core."""
     core, *arguments = sys.argv[1:]
-    pin(None if core == "-" else int(core))
+    if core != "-":
+        pin(int(core))
+    elif hasattr(os, "sched_setaffinity"):  # the parent's own core was inherited: all are meant
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
     global _answers
     _answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)

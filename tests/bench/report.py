@@ -88,7 +88,9 @@ def _target(target: Target) -> str:
 
 
 def told(spread: Spread) -> str:
-    """``median (low–high)``."""
+    """``median (low–high)``, or the value alone where there is nothing between."""
+    if spread.low == spread.high:
+        return number(spread.median)
     return f"{number(spread.median)} ({number(spread.low)}–{number(spread.high)})"
 
 
