@@ -15,6 +15,8 @@ from telemetry.traces.provider import PROVIDER, each, use_span
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_AS_IT_IS = frozenset([str, bool, float])
+
 _tracer = PROVIDER.get_tracer("telemetry")
 
 
@@ -98,7 +100,11 @@ def _wrap(function: Callable[..., Any], name: str, attributes: Mapping[str, obje
 
 def clean(attributes: Mapping[str, object]) -> dict[str, Any]:
     """``attributes`` as OpenTelemetry takes them: str, bool, int, float, and sequences of one of these."""
-    return {key: _value(value) for key, value in attributes.items() if value is not None}
+    return {
+        key: value if type(value) in _AS_IT_IS else _value(value)
+        for key, value in attributes.items()
+        if value is not None
+    }
 
 
 def _value(value: object) -> Any:
