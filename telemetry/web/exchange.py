@@ -120,11 +120,13 @@ class Exchange:
         self._token: Token[Context] = otel_context.attach(context)
 
     def _attributes(self, scope: Scope, headers: dict[bytes, bytes], method: str) -> dict[str, Any]:
-        path = self._path
+        path = self._path[:_LONGEST_PATH]
+        if not path.isascii():  # half a surrogate pair can't be encoded
+            path = path.encode("utf-8", "replace").decode()
         scheme: str = scope.get("scheme", "http")
         attributes: dict[str, Any] = {
             "http.request.method": method,
-            "url.path": scrub.text(path if len(path) <= _LONGEST_PATH else path[:_LONGEST_PATH]),
+            "url.path": scrub.text(path),
             "url.scheme": scheme,
             "network.protocol.version": scope.get("http_version", "1.1"),
         }
@@ -138,7 +140,7 @@ class Exchange:
         if agent:
             attributes["user_agent.original"] = agent[:512].decode("latin-1")
         client = scope.get("client")
-        if client:
+        if client and client[0]:
             attributes["client.address"] = client[0]
         return attributes
 
@@ -308,11 +310,11 @@ class Exchange:
         fields = record.__dict__
         fields["method"] = self._method
         fields["route"] = series.route
-        fields["path"] = self._path if len(self._path) <= _LONGEST_PATH else self._path[:_LONGEST_PATH]
+        fields["path"] = self._path[:_LONGEST_PATH]
         fields["status"] = status
         fields["duration_ms"] = round(seconds * 1000, 3)
         fields["bytes"] = self._bytes
-        if client:
+        if client and client[0]:
             fields["client"] = client[0]
         if self._outcome:
             fields["outcome"] = self._outcome

@@ -40,6 +40,8 @@ class Series:
     __slots__ = ("_due", "_labels", "_observe", "attributes", "message", "route", "span_name")
 
     def __init__(self, method: str, route: str | None, status: int) -> None:
+        if route is not None and not route.isascii():
+            route = route.encode("utf-8", "replace").decode()
         label = routes.UNMATCHED if route is None else route
         code = str(status) if 100 <= status <= 599 else methods.OTHER
         word = methods.word(method)

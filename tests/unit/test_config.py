@@ -528,10 +528,10 @@ def test_the_ingest_section_has_its_own_values():
         {"FLEETGLASS_TOKENS": '{"t0ken": {"email": "a@b.example", "workspace": "w", "roles": ["super_admin"]}}'},
     )
     assert values == {
-        "listen": "127.0.0.1:8000",
-        "feedback_url": None,
-        "tokens": {"t0ken": {"email": "a@b.example", "workspace": "w", "roles": ("super_admin",)}},
-        "allowed_origins": (),
+        **{setting.name: setting.default for setting in SETTINGS if setting.section == "ingest"},
+        "tokens": {
+            "t0ken": {"email": "a@b.example", "workspace": "w", "roles": ("super_admin",), "workspaces": None}
+        },
         "metrics_public": False,
     }
 

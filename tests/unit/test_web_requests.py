@@ -422,6 +422,16 @@ async def test_a_status_that_is_none_becomes_other_in_the_label(status):
         assert seen.requests(http_response_status_code="_OTHER" if status else "500") == 1
 
 
+async def test_a_path_of_half_surrogates_arrives_with_everything_else(telemetry_receiver):
+    with watching(**telemetry_receiver.settings()) as seen:
+        app = TelemetryMiddleware(hello, route=lambda scope: "/\ud800")
+        await request(app, "GET", "/\udcff" * 2000, client=("", 0))
+        assert seen.telemetry.flush(5)
+        assert [span.name for span in telemetry_receiver.spans] == ["GET /?"]
+        assert len(telemetry_receiver.spans[0].attributes["url.path"]) == 1024
+        assert len(telemetry_receiver.lines) == 1
+
+
 async def test_no_cycle_is_left_for_the_collector():
     """A request that only the cycle collector can free makes every pause of it longer."""
     import gc
