@@ -9,7 +9,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 
 from ingest.errors.document import document_errors_route
 from ingest.errors.route import errors_route
-from ingest.principal import Resolver, StaticTokens
+from ingest.principal import Gate, Resolver, StaticTokens
 from ingest.routes.config import config_route
 from ingest.routes.metrics import PATH as METRICS_PATH
 from ingest.routes.metrics import guarded_metrics_route
@@ -36,7 +36,7 @@ def create_app(settings: Settings, *, resolver: Resolver | None = None) -> Lites
     metrics_path: str | None = METRICS_PATH
     if not settings.metrics_public:
         metrics_path = None
-        routes.append(guarded_metrics_route(resolver))
+        routes.append(guarded_metrics_route(_gate(settings, resolver)))
     app = Litestar(
         route_handlers=routes,
         plugins=[TelemetryPlugin(metrics_path=metrics_path, exclude=[METRICS_PATH])],
@@ -49,4 +49,9 @@ def create_app(settings: Settings, *, resolver: Resolver | None = None) -> Lites
 
 def ingest_routes(settings: Settings, *, resolver: Resolver | None = None) -> list[RouteHandler]:
     """The service's own routes, to be mounted into a host's Litestar application."""
-    return [errors_route(resolver or StaticTokens(settings.tokens)), config_route(settings.feedback_url)]
+    gate = _gate(settings, resolver or StaticTokens(settings.tokens))
+    return [errors_route(gate), config_route(settings.feedback_url)]
+
+
+def _gate(settings: Settings, resolver: Resolver) -> Gate:
+    return Gate(resolver, allowed_origins=settings.allowed_origins, workspace_header=settings.workspace_header)

@@ -18,7 +18,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``listen`` is ``host:port``. ``feedback_url`` is an ``https`` or ``mailto`` address, since pages show it as
     a link. ``tokens`` are static bearer tokens and whom each stands for. ``allowed_origins`` are other web origins
     whose pages may send reports, as browsers write them in ``Origin``. ``metrics_public`` is False where
-    ``/metrics`` answers only a caller with a token. ``repr`` hides the tokens.
+    ``/metrics`` answers only a caller with a token. ``oidc_*``, ``trusted_proxies`` and ``proxy_*_header`` say whose
+    word counts for who is speaking, ``workspace_header`` how a caller chooses a workspace; docs/principals.md.
+    ``repr`` hides the tokens.
     """
 
     listen: str = "127.0.0.1:8000"
@@ -26,6 +28,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tokens: Mapping[str, Principal] = {}
     allowed_origins: tuple[str, ...] = ()
     metrics_public: bool = True
+
+    oidc_issuer: str | None = None
+    oidc_audience: tuple[str, ...] = ()
+    oidc_jwks_url: str | None = None
+    oidc_algorithms: tuple[str, ...] = ("RS256", "ES256", "EdDSA")
+    oidc_leeway: float = 30.0
+    oidc_stale_keys: float = 3600.0
+    oidc_cookie: str | None = None
+    oidc_email_claim: str = "email"
+    oidc_workspace_claim: str = "workspace"
+    oidc_workspaces_claim: str = "workspaces"
+    oidc_roles_claim: str = "roles"
+    oidc_require_verified: bool = False
+    trusted_proxies: tuple[str, ...] = ()
+    proxy_email_header: str = "X-Forwarded-Email"
+    proxy_workspace_header: str | None = None
+    proxy_workspaces_header: str | None = None
+    proxy_roles_header: str | None = None
+    workspace_header: str = "X-Workspace"
 
     def __post_init__(self) -> None:
         load_section("ingest", msgspec.structs.asdict(self), {})

@@ -16,15 +16,25 @@ from litestar.handlers import asgi
 from litestar.handlers.asgi_handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send, WebSocketCloseEvent
 
-from ingest.answers import UNAUTHORIZED, Answer, problem
+from ingest.answers import Answer, problem
 from ingest.errors.line import EVENT, LOGGER, ready_line
 from ingest.errors.report import Report, Unreadable, read
-from ingest.principal import Principal, Resolver
+from ingest.principal import Gate, Principal, Refused
 from telemetry.metrics.registry import counter
 
 PATH: Final = "/api/telemetry/errors"
 MAX_BODY_BYTES: Final = 16 * 1024
-Result = Literal["accepted", "unauthorized", "malformed", "too_large", "unsupported", "disconnected"]
+Result = Literal[
+    "accepted",
+    "unauthorized",
+    "forbidden_origin",
+    "forbidden",
+    "malformed",
+    "too_large",
+    "unsupported",
+    "disconnected",
+    "unavailable",
+]
 RESULTS: Final[tuple[Result, ...]] = get_args(Result)
 """What becomes of a report: label values of ``frontend_reports_total``. Other methods than POST send none."""
 
@@ -52,10 +62,11 @@ _COMPRESSED = problem(
 )
 
 
-def errors_route(resolver: Resolver, *, clock: Callable[[], float] = time.time) -> ASGIRouteHandler:
+def errors_route(gate: Gate, *, clock: Callable[[], float] = time.time) -> ASGIRouteHandler:
     """The route, for an application of ours or a host's own Litestar application.
 
-    ``resolver`` names the caller; ``clock`` returns seconds since the epoch.
+    ``gate`` names the caller and checks origin and workspace; ``clock`` returns seconds since the epoch. A host's
+    own CSRF check, which a beacon can't pass, leaves the route alone: the gate looks at the origin itself.
     """
     frontend = logging.getLogger(LOGGER)
     reports = counter("frontend_reports_total")
@@ -70,8 +81,8 @@ def errors_route(resolver: Resolver, *, clock: Callable[[], float] = time.time) 
             await _NOT_POST.send(send)
             return
         try:
-            principal, report = await _admit(scope, receive, resolver)
-        except _Refused as refused:
+            principal, report = await _admit(scope, receive, gate)
+        except (Refused, _Refused) as refused:
             reports.child(refused.result).inc()
             if refused.answer is not None:
                 await refused.answer.send(send)
@@ -81,13 +92,11 @@ def errors_route(resolver: Resolver, *, clock: Callable[[], float] = time.time) 
         errors.child(report.kind).inc(report.repeat)
         await _ACCEPTED.send(send)
 
-    return asgi(PATH, name="report_browser_error", copy_scope=False)(report_browser_error)
+    return asgi(PATH, name="report_browser_error", exclude_from_csrf=True, copy_scope=False)(report_browser_error)
 
 
-async def _admit(scope: Any, receive: Receive, resolver: Resolver) -> tuple[Principal, Report]:
-    principal = await resolver(scope)
-    if principal is None:
-        raise _Refused("unauthorized", UNAUTHORIZED)
+async def _admit(scope: Any, receive: Receive, gate: Gate) -> tuple[Principal, Report]:
+    principal = await gate.admit(scope)
     for name, value in scope["headers"]:
         if name == b"content-length" and _declares_too_much(value):
             raise _Refused("too_large", _TOO_LARGE)

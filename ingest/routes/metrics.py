@@ -8,8 +8,8 @@ from litestar.handlers import asgi
 from litestar.handlers.asgi_handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
-from ingest.answers import FORBIDDEN, UNAUTHORIZED
-from ingest.principal import Resolver
+from ingest.answers import FORBIDDEN
+from ingest.principal import Gate, Refused
 from telemetry.web import MetricsEndpoint
 
 PATH: Final = "/metrics"
@@ -17,15 +17,17 @@ ROLES: Final = frozenset({"metrics", "super_admin"})
 """Who may read the metrics: a scraper's token has the first, operators the second."""
 
 
-def guarded_metrics_route(resolver: Resolver) -> ASGIRouteHandler:
+def guarded_metrics_route(gate: Gate) -> ASGIRouteHandler:
     """The exposition for callers with one of ``ROLES``; 401 without a principal, 403 for others."""
     endpoint = MetricsEndpoint()
 
     async def metrics(scope: Scope, receive: Receive, send: Send) -> None:
-        principal = await resolver(scope)
-        if principal is None:
-            await UNAUTHORIZED.send(send)
-        elif ROLES.isdisjoint(principal.roles):
+        try:
+            principal = await gate.identify(scope)
+        except Refused as refused:
+            await refused.answer.send(send)
+            return
+        if ROLES.isdisjoint(principal.roles):
             await FORBIDDEN.send(send)
         else:
             await endpoint(cast("dict[str, Any]", scope), receive, send)

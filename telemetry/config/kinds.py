@@ -300,12 +300,14 @@ class _Holder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     email: str
     workspace: str = ""
     roles: tuple[str, ...] = ()
+    workspaces: tuple[str, ...] | None = None
 
 
 def tokens() -> Kind:
     """A JSON object from token to ``{"email": …, "workspace": …, "roles": […]}``.
 
-    Read as a dict from token to a dict with just these three keys, ``roles`` a tuple.
+    Read as a dict from token to a dict with these three keys and ``workspaces``, lists as tuples; ``workspaces``
+    (which the holder may name beside its own) may be left out and is None then.
     """
     expected = 'a JSON object {token: {"email": "…", "workspace": "…", "roles": ["…"]}}, tokens of printable ASCII'
 

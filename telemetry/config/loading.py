@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import msgspec
 
 from telemetry.config.addresses import mask_credentials
 from telemetry.config.kinds import Invalid, closest
+from telemetry.config.principals import contradictions as principal_contradictions
 from telemetry.config.settings import SETTINGS, Config, Section, Setting
 from telemetry.config.targets import SIGNALS
 
@@ -113,6 +115,11 @@ def read(section: Section, arguments: Mapping[str, object], environ: Mapping[str
     if section == "telemetry":
         _merge_resource(reading, arguments, environ)
         reading.problems.extend(_contradictions(reading))
+    if section == "ingest":
+        for field, expected in principal_contradictions(reading.values):
+            setting = next(each for each in rows if each.name == field)
+            shown = _shown(setting, setting.show(reading.values[field]))
+            reading.problems.append(Problem(_given_as(reading, field), shown, expected))
     reading.problems.extend(_unknown_arguments(rows, arguments))
     reading.problems.extend(unknown_variables(environ))
     return reading
@@ -191,13 +198,15 @@ def _merge_resource(reading: Reading, arguments: Mapping[str, object], environ: 
             reading.values[setting.name], reading.sources[setting.name] = from_environ[key], environ_source
 
 
+def _given_as(reading: Reading, field: str) -> str:
+    source = reading.sources[field]
+    return source.removeprefix("environment ") if source.startswith("environment ") else f"argument {field}"
+
+
 def _contradictions(reading: Reading) -> Iterator[Problem]:
     """What is wrong only in combination. Values refused already stand at defaults and cause none."""
     values, sources = reading.values, reading.sources
-
-    def name(field: str) -> str:
-        source = sources[field]
-        return source.removeprefix("environment ") if source.startswith("environment ") else f"argument {field}"
+    name = partial(_given_as, reading)
 
     for scope in ("", *(f"{signal}_" for signal in SIGNALS)):
         endpoint = values[f"otlp_{scope}endpoint"]

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from telemetry.config import addresses, kinds, targets
+from telemetry.config import addresses, kinds, principals, targets
 from telemetry.config.kinds import Kind
 from telemetry.config.targets import SIGNALS, Compression, HttpTarget, OtlpTarget, Protocol, Signal
 
@@ -196,6 +196,10 @@ def _ingest(name: str, env: str, kind: Kind, default: object, doc: str, *, secre
     return Setting(name, (env,), kind, default, doc, "Ingest service", section="ingest", secret=secret)
 
 
+def _principal(name: str, env: str, kind: Kind, default: object, doc: str) -> Setting:
+    return Setting(name, (env,), kind, default, doc, "Ingest: who is speaking", section="ingest")
+
+
 def _command(name: str, env: str, kind: Kind, default: object, doc: str) -> Setting:
     return Setting(name, (env,), kind, default, doc, "Development", section="command")
 
@@ -354,6 +358,44 @@ SETTINGS: tuple[Setting, ...] = (
         "`https://console.example`. No wildcards."),
     _ingest("metrics_public", "FLEETGLASS_METRICS_PUBLIC", kinds.switch(), True,
         "`/metrics` answers without a token."),
+
+    _principal("oidc_issuer", "FLEETGLASS_OIDC_ISSUER", principals.trusted_url(), None,
+        "Issuer of the tokens that are taken (JWT in `Authorization: Bearer`), exactly as their `iss` says it."),
+    _principal("oidc_audience", "FLEETGLASS_OIDC_AUDIENCE", principals.texts(), (),
+        "Audiences, one of which a token's `aud` must hold. Needed beside an issuer."),
+    _principal("oidc_jwks_url", "FLEETGLASS_OIDC_JWKS_URL", principals.trusted_url(), None,
+        "Where the issuer's keys are. Unset: what `/.well-known/openid-configuration` of the issuer says."),
+    _principal("oidc_algorithms", "FLEETGLASS_OIDC_ALGORITHMS", kinds.names(*principals.ALGORITHMS),
+        ("RS256", "ES256", "EdDSA"), "Signature algorithms that are taken."),
+    _principal("oidc_leeway", "FLEETGLASS_OIDC_LEEWAY", kinds.number("seconds", 0, 300), 30.0,
+        "How far the issuer's clock and ours may be apart."),
+    _principal("oidc_stale_keys", "FLEETGLASS_OIDC_STALE_KEYS", kinds.number("seconds", 0, 604800), 3600.0,
+        "How long keys are used when the issuer can't be reached; after that, tokens are answered 503."),
+    _principal("oidc_cookie", "FLEETGLASS_OIDC_COOKIE", principals.cookie_name(), None,
+        "Cookie that may hold the token as well, such as `__Host-session`; its requests need an allowed origin."),
+    _principal("oidc_email_claim", "FLEETGLASS_OIDC_EMAIL_CLAIM", kinds.text(), "email",
+        "Claim with the email. Dots reach into objects (`user.email`) unless a claim has that very name."),
+    _principal("oidc_workspace_claim", "FLEETGLASS_OIDC_WORKSPACE_CLAIM", kinds.text(), "workspace",
+        "Claim with the caller's own workspace."),
+    _principal("oidc_workspaces_claim", "FLEETGLASS_OIDC_WORKSPACES_CLAIM", kinds.text(), "workspaces",
+        "Claim with the workspaces that the caller may name: a list, or text with blanks or commas."),
+    _principal("oidc_roles_claim", "FLEETGLASS_OIDC_ROLES_CLAIM", kinds.text(), "roles",
+        "Claim with the roles, such as `realm_access.roles`; form as above."),
+    _principal("oidc_require_verified", "FLEETGLASS_OIDC_REQUIRE_VERIFIED", kinds.switch(), False,
+        "Refuse tokens without `email_verified`, too. One that says it is not true is refused always."),
+    _principal("trusted_proxies", "FLEETGLASS_TRUSTED_PROXIES", principals.networks(), (),
+        "Networks of the proxies that say in headers who is speaking: `10.1.2.0/24`. The peer of the connection "
+        "counts, never `X-Forwarded-For`. From anywhere else these headers mean nothing."),
+    _principal("proxy_email_header", "FLEETGLASS_PROXY_EMAIL_HEADER", principals.header_name(), "X-Forwarded-Email",
+        "Header with the email. The proxy must set or remove each of these headers on every request."),
+    _principal("proxy_workspace_header", "FLEETGLASS_PROXY_WORKSPACE_HEADER", principals.header_name(), None,
+        "Header with the caller's own workspace. Unset: none is read."),
+    _principal("proxy_workspaces_header", "FLEETGLASS_PROXY_WORKSPACES_HEADER", principals.header_name(), None,
+        "Header with the workspaces that the caller may name, separated by commas. Unset: none is read."),
+    _principal("proxy_roles_header", "FLEETGLASS_PROXY_ROLES_HEADER", principals.header_name(), None,
+        "Header with the roles, separated by commas, such as `X-Forwarded-Groups`. Unset: none is read."),
+    _principal("workspace_header", "FLEETGLASS_WORKSPACE_HEADER", principals.header_name(), "X-Workspace",
+        "Header with which a caller chooses one of its workspaces; 403 for any other."),
 
     _command("backends_dir", "FLEETGLASS_BACKENDS_DIR", kinds.text(), None,
         "Where the backends that our own tests talk to are built and kept. Unset: the user's cache directory."),

@@ -529,9 +529,7 @@ def test_the_ingest_section_has_its_own_values():
     )
     assert values == {
         **{setting.name: setting.default for setting in SETTINGS if setting.section == "ingest"},
-        "tokens": {
-            "t0ken": {"email": "a@b.example", "workspace": "w", "roles": ("super_admin",), "workspaces": None}
-        },
+        "tokens": {"t0ken": {"email": "a@b.example", "workspace": "w", "roles": ("super_admin",), "workspaces": None}},
         "metrics_public": False,
     }
 
