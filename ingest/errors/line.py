@@ -2,7 +2,7 @@
 
 Form, in this order and with every value of the page's in quotes (DESIGN, HTTP surface):
 
-``ts=… level=error logger=frontend frontend-error email="…" workspace="…" kind="…" url="…" build="…" repeat=1
+``ts=… level=error logger=frontend frontend-error email="…" workspace="…" kind="…" url="…" build="…" fp="…" repeat=1
 release="…" trace_id="…" cut="…" message="…" stack="…"``
 
 ``release``, ``trace_id`` and ``cut`` are there only when they say something. ``level`` comes early, because
@@ -43,8 +43,10 @@ MAX_LINE_BYTES: Final = 8192
 _unescape = msgspec.json.Decoder(str).decode
 
 
-def ready_line(report: Report, principal: Principal, now: float) -> ReadyLine:
+def ready_line(report: Report, principal: Principal, now: float, fp: str) -> ReadyLine:
     """The line of ``report``, received from ``principal`` at ``now`` (seconds since the epoch).
+
+    ``fp`` is its fingerprint, or ``fingerprint.OTHER``: letters and digits, written as they are.
 
     ``fields`` of the result holds what a logfmt reader finds in the line, so that JSON output says the same.
     """
@@ -67,7 +69,7 @@ def ready_line(report: Report, principal: Principal, now: float) -> ReadyLine:
     line = (
         f"ts={ts} level=error logger={LOGGER} {EVENT}"
         f' email="{values["email"]}" workspace="{values["workspace"]}" kind="{values["kind"]}"'
-        f' url="{values["url"]}" build="{values["build"]}" repeat={report.repeat}'
+        f' url="{values["url"]}" build="{values["build"]}" fp="{fp}" repeat={report.repeat}'
     )
     extra: dict[str, str] = {}
     if values["release"]:
@@ -82,6 +84,7 @@ def ready_line(report: Report, principal: Principal, now: float) -> ReadyLine:
     fields: dict[str, str | int] = {"ts": ts, "level": "error", "logger": LOGGER, "msg": EVENT}
     for name in ("email", "workspace", "kind", "url", "build"):
         fields[name] = _plain(values[name])
+    fields["fp"] = fp
     fields["repeat"] = report.repeat
     for name, value in extra.items():
         fields[name] = _plain(value)

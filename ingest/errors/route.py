@@ -17,6 +17,7 @@ from litestar.handlers.asgi_handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send, WebSocketCloseEvent
 
 from ingest.answers import Answer, problem
+from ingest.errors.fingerprint import fingerprint
 from ingest.errors.line import EVENT, LOGGER, ready_line
 from ingest.errors.report import Report, Unreadable, read
 from ingest.principal import Gate, Principal, Refused
@@ -87,7 +88,8 @@ def errors_route(gate: Gate, *, clock: Callable[[], float] = time.time) -> ASGIR
             if refused.answer is not None:
                 await refused.answer.send(send)
             return
-        frontend.error(EVENT, extra={"ready_line": ready_line(report, principal, clock())})
+        fp = fingerprint(report.kind, report.message, report.stack)
+        frontend.error(EVENT, extra={"ready_line": ready_line(report, principal, clock(), fp)})
         accepted.inc()
         errors.child(report.kind).inc(report.repeat)
         await _ACCEPTED.send(send)

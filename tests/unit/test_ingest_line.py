@@ -15,12 +15,13 @@ from ingest.principal import Principal
 from tests.loki_grammar import Problem, detected_level, logfmt, logfmt_expressions, scan
 
 NOW = 1_796_038_559.1234
+FP = "9f2c01d4a7b3e856"
 ME = Principal(email="mina@acme.example", workspace="acme", roles=("member",))
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 def line(**fields) -> str:
-    return ready_line(Report(**fields), ME, NOW).line
+    return ready_line(Report(**fields), ME, NOW, FP).line
 
 
 def test_the_whole_line_as_operators_know_it():
@@ -31,10 +32,10 @@ def test_the_whole_line_as_operators_know_it():
         url="https://c.example/jobs?token=s3cret#top",
         build="production",
     )
-    assert ready_line(report, ME, NOW).line == (
+    assert ready_line(report, ME, NOW, FP).line == (
         "ts=2026-11-30T11:35:59.123Z level=error logger=frontend frontend-error"
         ' email="mina@acme.example" workspace="acme" kind="error" url="https://c.example/jobs" build="production"'
-        ' repeat=1 message="TypeError: x is undefined"'
+        ' fp="9f2c01d4a7b3e856" repeat=1 message="TypeError: x is undefined"'
         ' stack="TypeError: x is undefined\\n    at f (https://c.example/a.js:10:5)"'
     )
 
@@ -43,15 +44,15 @@ def test_release_trace_id_and_cut_stand_before_the_message_when_there_are_any():
     made = line(release="1.4.2", trace_id=TRACE, repeat=7, message="m" * 2000, stack="s" * 9120)
     keys = re.findall(r" (\w+)=", re.sub(r'"[^"]*"', "", made))
     assert keys == [
-        "level", "logger", "email", "workspace", "kind", "url", "build",
+        "level", "logger", "email", "workspace", "kind", "url", "build", "fp",
         "repeat", "release", "trace_id", "cut", "message", "stack",
     ]  # fmt: skip
     assert f' repeat=7 release="1.4.2" trace_id="{TRACE}" cut="message:2000,stack:9120" message="' in made
 
 
 def test_the_trace_id_is_the_pages_or_none():
-    assert ready_line(Report(trace_id=TRACE), ME, NOW).trace_id == TRACE
-    assert ready_line(Report(), ME, NOW).trace_id is None
+    assert ready_line(Report(trace_id=TRACE), ME, NOW, FP).trace_id == TRACE
+    assert ready_line(Report(), ME, NOW, FP).trace_id is None
 
 
 @pytest.mark.parametrize("name", ["url", "build", "release", "message", "stack"])
@@ -59,19 +60,19 @@ def test_the_trace_id_is_the_pages_or_none():
 def test_each_field_is_cut_after_escaping_between_escapes(name, piece):
     # Bare pieces, so that dropping queries and secrets has nothing to say.
     text = "/" + piece * (16000 // len(piece.encode(errors="surrogatepass")))
-    made = ready_line(Report(**{name: text}), ME, NOW)
+    made = ready_line(Report(**{name: text}), ME, NOW, FP)
     stored = re.search(rf' {name}="((?:\\.|[^"\\])*)"', made.line)[1]
     size = len(stored.encode())
     assert BUDGETS[name] - 6 < size <= BUDGETS[name]
     assert json.loads(f'"{stored}"') == made.fields[name]
-    whole = len(ready_line(Report(), ME, NOW).line.encode())
+    whole = len(ready_line(Report(), ME, NOW, FP).line.encode())
     assert len(made.line.encode()) == whole + size + len(re.search(r' cut="[^"]*"', made.line)[0]) + (
         len(' release=""') if name == "release" else 0
     )
 
 
 def test_principals_are_bounded_too():
-    made = ready_line(Report(), Principal("e" * 5000, "w" * 5000), NOW)
+    made = ready_line(Report(), Principal("e" * 5000, "w" * 5000), NOW, FP)
     assert made.fields["email"] == "e" * 254
     assert made.fields["workspace"] == "w" * 64
     assert made.fields["cut"] == "email:5000,workspace:5000"
@@ -87,7 +88,7 @@ def test_no_control_character_is_ever_raw(control):
 
 def test_a_half_emoji_becomes_a_question_mark():
     # https://github.com/getsentry/relay/issues/5833
-    made = ready_line(read(b'{"message":"half \\ud83d","stack":"\\udc00"}'), ME, NOW)
+    made = ready_line(read(b'{"message":"half \\ud83d","stack":"\\udc00"}'), ME, NOW, FP)
     assert logfmt(made.line, strict=True)["message"] == "half ?"
     made.line.encode()  # what a StreamHandler does
 
@@ -148,7 +149,7 @@ BODIES = st.fixed_dictionaries(
 @given(body=BODIES, email=st.text(), workspace=st.text())
 def test_whatever_is_read_makes_one_short_line_that_loki_reads_back(body, email, workspace):
     report = read(json.dumps(body).encode())
-    made = ready_line(report, Principal(email, workspace), NOW)
+    made = ready_line(report, Principal(email, workspace), NOW, FP)
     encoded = made.line.encode()
     assert len(encoded) <= MAX_LINE_BYTES
     assert b"\n" not in encoded
