@@ -76,6 +76,27 @@ def run(*command: str | Path) -> None:
         sys.exit(f"env: `{' '.join(map(str, command))}` failed ({done.returncode}); run the same verb again to retry.")
 
 
+def install_lock(*command: str | Path) -> None:
+    """Run pip over the lock and show each package as it comes, in one moving line on a terminal."""
+    total = sum(not line[0].isspace() for line in LOCK.read_text(encoding="utf-8").splitlines() if line)
+    terminal, seen, tail = sys.stdout.isatty(), 0, list[str]()
+    process = subprocess.Popen([str(part) for part in command], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        tail = [*tail[-20:], line]
+        word, _, rest = line.partition(" ")
+        if word in {"Collecting", "Requirement", "Ignoring"}:
+            seen += 1
+            if word == "Collecting":
+                text = f"    {seen}/{total} {rest.split(' ')[0].split(';')[0].strip()}"
+                print(f"\r{text:<60}" if terminal else text, end="" if terminal else "\n", flush=True)
+        elif line.startswith("Installing collected packages"):
+            print("\r" if terminal else "", end="")
+            say(f"writing {len(line.split(','))} packages")
+    if process.wait():
+        sys.exit(f"{''.join(tail)}env: pip failed ({process.returncode}); run the same verb again to retry.")
+
+
 def create() -> None:
     """A new, empty ``.venv`` of the running interpreter."""
     if VENV.exists() or VENV.is_symlink():
@@ -125,11 +146,11 @@ def install(before: dict[str, str]) -> None:
     """Install what the lock names, then the project itself; stamp it."""
     target = wanted(about(PYTHON))
     UNFINISHED.touch()
-    pip = (PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--progress-bar", "on")
+    pip = (PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
     if before.get("lock") != target["lock"]:
         say("installing requirements.lock, hashes checked (a few minutes from nothing)")
         # The lock is complete, so pip need not resolve; --no-deps keeps it from trying.
-        run(*pip, "--require-hashes", "--no-deps", "-r", LOCK)
+        install_lock(*pip, "--progress-bar", "off", "--require-hashes", "--no-deps", "-r", LOCK)
     say("installing the project itself")
     run(*pip, "--quiet", "--no-build-isolation", "--no-deps", "-e", ROOT)
     STAMP.write_text("".join(f"{key}={value}\n" for key, value in target.items()), encoding="utf-8")
