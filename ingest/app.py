@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from litestar import Litestar
+from litestar.config.app import AppConfig
 from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
+from litestar.plugins import InitPlugin
 
 from ingest.errors.document import document_errors_route
+from ingest.errors.intake import Intake
 from ingest.errors.route import errors_route
-from ingest.principal import Gate, Resolver, StaticTokens
+from ingest.principal import Gate, Resolver, configured_resolver
 from ingest.routes.config import config_route
 from ingest.routes.metrics import PATH as METRICS_PATH
 from ingest.routes.metrics import guarded_metrics_route
@@ -29,16 +32,18 @@ _OPENAPI = OpenAPIConfig(
 def create_app(settings: Settings, *, resolver: Resolver | None = None) -> Litestar:
     """The whole service. ``telemetry.setup()`` is the caller's: without it, requests pass untraced.
 
-    ``resolver`` finds the principal of a request; without one, ``settings.tokens`` do.
+    ``resolver`` finds the principal of a request; without one, the settings say whose word counts.
     """
-    resolver = resolver or StaticTokens(settings.tokens)
-    routes = ingest_routes(settings, resolver=resolver)
+    resolver = resolver or configured_resolver(settings)
+    intake = Intake(settings)
+    routes = ingest_routes(settings, resolver=resolver, intake=intake)
     metrics_path: str | None = METRICS_PATH
     if not settings.metrics_public:
         metrics_path = None
         routes.append(guarded_metrics_route(_gate(settings, resolver)))
     app = Litestar(
         route_handlers=routes,
+        lifespan=[intake.running],
         plugins=[TelemetryPlugin(metrics_path=metrics_path, exclude=[METRICS_PATH])],
         openapi_config=_OPENAPI,
         logging_config=None,
@@ -47,10 +52,36 @@ def create_app(settings: Settings, *, resolver: Resolver | None = None) -> Lites
     return app
 
 
-def ingest_routes(settings: Settings, *, resolver: Resolver | None = None) -> list[RouteHandler]:
-    """The service's own routes, to be mounted into a host's Litestar application."""
-    gate = _gate(settings, resolver or StaticTokens(settings.tokens))
-    return [errors_route(gate), config_route(settings.feedback_url)]
+class IngestPlugin(InitPlugin):
+    """The service's own routes in a host's Litestar application, their windows closed when it shuts down.
+
+    Name it before ``TelemetryPlugin``, which sends what is logged to the end. Arguments as for ``ingest_routes``.
+    """
+
+    def __init__(self, settings: Settings, *, resolver: Resolver | None = None) -> None:
+        self._intake = Intake(settings)
+        self._routes = ingest_routes(settings, resolver=resolver, intake=self._intake)
+
+    def on_app_init(self, app_config: AppConfig) -> AppConfig:
+        """Add routes and lifespan; Litestar calls it."""
+        app_config.route_handlers.extend(self._routes)
+        app_config.lifespan.append(self._intake.running)
+        return app_config
+
+
+def ingest_routes(
+    settings: Settings, *, resolver: Resolver | None = None, intake: Intake | None = None
+) -> list[RouteHandler]:
+    """The service's own routes, to be mounted into a host's Litestar application; ``IngestPlugin`` does it.
+
+    Whoever mounts them by hand hands over an ``intake`` and puts ``intake.running`` into the application's lifespan:
+    without it, repeats that are being counted when the process ends are never told.
+
+    ``resolver`` is the host's own, by whose sessions callers are known; without one, the settings say. Both at once:
+    ``FirstOf(own, configured_resolver(settings))``.
+    """
+    gate = _gate(settings, resolver or configured_resolver(settings))
+    return [errors_route(gate, intake or Intake(settings)), config_route(settings.feedback_url)]
 
 
 def _gate(settings: Settings, resolver: Resolver) -> Gate:

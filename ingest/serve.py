@@ -36,8 +36,11 @@ def command(arguments: Sequence[str]) -> int:
     settings, service = _settings(options.listen)
     host, port = split_address(settings.listen)
     with telemetry.setup(service=service, role="server"):
-        if not settings.tokens:
-            _log.warning("no tokens are configured (FLEETGLASS_TOKENS): every report will be answered 401")
+        if not (settings.tokens or settings.oidc_issuer or settings.trusted_proxies):
+            _log.warning(
+                "nobody may speak (FLEETGLASS_TOKENS, FLEETGLASS_OIDC_ISSUER, FLEETGLASS_TRUSTED_PROXIES): "
+                "every report will be answered 401"
+            )
         config = uvicorn.Config(
             create_app(settings),
             host=host,
@@ -45,6 +48,7 @@ def command(arguments: Sequence[str]) -> int:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # trusted proxies are told by the socket's peer, which X-Forwarded-For would replace
             timeout_graceful_shutdown=_GRACE,
         )
         with contextlib.suppress(KeyboardInterrupt):

@@ -49,12 +49,24 @@ def _operation() -> Operation:
             content={"application/json": OpenAPIMediaType(schema=_report())},
         ),
         responses={
-            "204": OpenAPIResponse(description="Logged."),
+            "204": OpenAPIResponse(
+                description="Logged; or counted as a repeat, to be logged when its window ends; or dropped as noise."
+            ),
             "400": _problem("Not a JSON object in UTF-8, or nested too deeply."),
             "401": _problem("No valid token.", "www-authenticate"),
+            "403": _problem(
+                "A cookie or a proxy's session from an origin that is not allowed, or a workspace that the caller is "
+                "not entitled to."
+            ),
             "405": _problem("Any method but POST.", "allow"),
             "413": _problem(f"More than {MAX_BODY_BYTES:,} bytes, declared or counted."),
             "415": _problem("A Content-Encoding other than identity.", "accept-encoding"),
+            "429": _problem(
+                "More reports than the caller, or all callers together, may send; Retry-After says in how many "
+                "seconds to try again.",
+                "retry-after",
+            ),
+            "503": _problem("Who is speaking can't be found out now.", "retry-after"),
         },
     )
 

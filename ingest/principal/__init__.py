@@ -7,6 +7,7 @@ or a host application's own sessions. A ``Gate`` asks one and checks origin and 
 from __future__ import annotations
 
 from ingest.principal.caller import Denied, Principal, Resolver, Unavailable
+from ingest.principal.configured import configured_resolver
 from ingest.principal.gate import Gate, Refused
 from ingest.principal.order import BearerTokens, FirstOf
 from ingest.principal.tokens import StaticTokens
@@ -21,4 +22,5 @@ __all__ = [
     "Resolver",
     "StaticTokens",
     "Unavailable",
+    "configured_resolver",
 ]

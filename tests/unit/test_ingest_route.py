@@ -261,7 +261,7 @@ async def test_metrics_can_be_kept_from_strangers(token, status):
 def test_the_openapi_document_describes_the_route():
     schema = create_app(SETTINGS).openapi_schema.to_schema()
     operation = schema["paths"][PATH]["post"]
-    assert set(operation["responses"]) == {"204", "400", "401", "405", "413", "415"}
+    assert set(operation["responses"]) == {"204", "400", "401", "403", "405", "413", "415", "429", "503"}
     assert operation["security"] == [{"bearer": []}]
     assert schema["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     assert "/api/config" in schema["paths"]
