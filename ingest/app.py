@@ -9,10 +9,12 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.plugins import InitPlugin
 
+from ingest.cors import CORS
 from ingest.errors.document import document_errors_route
 from ingest.errors.intake import Intake
 from ingest.errors.route import errors_route
 from ingest.principal import Gate, Resolver, configured_resolver
+from ingest.routes.browser import browser_routes
 from ingest.routes.config import config_route
 from ingest.routes.metrics import PATH as METRICS_PATH
 from ingest.routes.metrics import guarded_metrics_route
@@ -49,6 +51,8 @@ def create_app(settings: Settings, *, resolver: Resolver | None = None) -> Lites
         logging_config=None,
     )
     document_errors_route(app)
+    if settings.allowed_origins:
+        app.asgi_handler = CORS(app.asgi_handler, settings.allowed_origins)  # type: ignore[assignment]  # scope types
     return app
 
 
@@ -81,7 +85,7 @@ def ingest_routes(
     ``FirstOf(own, configured_resolver(settings))``.
     """
     gate = _gate(settings, resolver or configured_resolver(settings))
-    return [errors_route(gate, intake or Intake(settings)), config_route(settings.feedback_url)]
+    return [errors_route(gate, intake or Intake(settings)), config_route(settings.feedback_url), *browser_routes()]
 
 
 def _gate(settings: Settings, resolver: Resolver) -> Gate:
