@@ -48,12 +48,13 @@ class Issuer:
         self.keys = list(keys)
         self.asked: list[str] = []
         self.answer: Callable[[BaseHTTPRequestHandler], None] | None = None
-        self.released = threading.Event()
+        self.arrived, self.released = threading.Event(), threading.Event()
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 issuer.asked.append(self.path)
+                issuer.arrived.set()
                 try:
                     issuer._serve(self)
                 except OSError:  # the client has had enough

@@ -22,6 +22,8 @@ MAX_TOKEN_BYTES: Final = 8 * 1024
 MAX_REMEMBERED: Final = 20_000
 """Verified tokens that are kept; some 600 bytes each."""
 
+# However late a token says that it expires, it is looked at again after a day.
+_LONGEST_SECONDS = 86_400
 _TYPES = frozenset({"", "jwt", "at+jwt"})
 _UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
 _REQUIRED = ["exp", "iss", "aud"]
@@ -85,7 +87,8 @@ class OidcTokens:
         keys, claims = await self._verified(token, alg, kid)
         principal = None if claims is None else principal_of(claims, self._names, ambient=ambient)
         if principal is not None and claims is not None:
-            self._remember(digest, _Verified(principal, float(claims["exp"]) + self._leeway, keys))
+            expiry = min(int(claims["exp"]), int(time.time()) + _LONGEST_SECONDS)
+            self._remember(digest, _Verified(principal, expiry + self._leeway, keys))
         return principal
 
     def _remember(self, digest: bytes, verified: _Verified) -> None:
@@ -99,7 +102,7 @@ class OidcTokens:
             return None, None
         try:
             header = jwt.get_unverified_header(token)
-            claims = jwt.decode(
+            jwt.decode(
                 token,
                 audience=self._audience,
                 issuer=self._issuer,
@@ -114,7 +117,6 @@ class OidcTokens:
                     "require": _REQUIRED,
                 },
             )
-            float(claims["exp"])
         except _UNREADABLE:
             return None, None
         alg, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "")
