@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,7 +20,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     whose pages may send reports, as browsers write them in ``Origin``. ``metrics_public`` is False where
     ``/metrics`` answers only a caller with a token. ``oidc_*``, ``trusted_proxies`` and ``proxy_*_header`` say whose
     word counts for who is speaking, ``workspace_header`` how a caller chooses a workspace; docs/principals.md.
-    ``repr`` hides the tokens.
+    ``limit_*``, ``dedupe_window`` and ``store_url`` bound what is taken (``ingest.limits``), ``noise`` says what
+    becomes of reports that nobody can act on. ``repr`` hides the tokens and the store's password.
     """
 
     listen: str = "127.0.0.1:8000"
@@ -28,6 +29,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tokens: Mapping[str, Principal] = {}
     allowed_origins: tuple[str, ...] = ()
     metrics_public: bool = True
+
+    limit_rate: float = 1.0
+    limit_burst: int = 20
+    limit_ceiling: float = 5000.0
+    limit_fingerprints: int = 20
+    limit_principals: int = 100_000
+    limit_windows: int = 50_000
+    dedupe_window: float = 10.0
+    noise: Literal["drop", "keep"] = "drop"
+    store_url: str | None = None
 
     oidc_issuer: str | None = None
     oidc_audience: tuple[str, ...] = ()
@@ -59,5 +70,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**values)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "tokens")
+        hidden = {"tokens", "store_url"}
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in hidden)
         return f"Settings({shown}, tokens=<{len(self.tokens)}>)"

@@ -51,14 +51,16 @@ class MetricSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LABELS: dict[str, str] = {
+    "cause": "`expired`, `evicted`, `shutdown`, `adopted` (its opener was gone) or `store_lost`",
     "http_request_method": "request method in capitals, `_OTHER` when it is not a known one",
     "http_route": "route template (`/users/{id}`), `unmatched` when no route took the request",
     "http_response_status_code": "status code of the response, as three digits",
     "kind": "what the browser caught: `error`, `unhandledrejection`, `react`, `other`",
     "label": "name of the label whose values went over the limit",
     "metric": "name of the metric that was guarded",
-    "reason": "why a record was dropped, one of the ledger's closed list",
-    "result": "`accepted`, or why the report was refused",
+    "reason": "why: of a dropped record one of the ledger's closed list; of noise `extension`, `script_error` or "
+    "`resize_observer`; of a store's error `timeout`, `connection`, `refused` or `late`",
+    "result": "`accepted` (logged), `duplicate` (counted as a repeat), `noise`, or why the report was refused",
     "signal": "`logs`, `traces` or `metrics`",
     "sink": "name of the network sink",
     "transport": "`event_stream` or `websocket`",
@@ -83,11 +85,45 @@ METRICS: dict[str, MetricSpec] = _index(
         origin="ingest.errors",
     ),
     MetricSpec(
+        name="frontend_noise_total",
+        kind="counter",
+        labels=("reason",),
+        help="Browser error reports dropped as noise, by what they were.",
+        origin="ingest.errors",
+    ),
+    MetricSpec(
         name="frontend_reports_total",
         kind="counter",
         labels=("result",),
         help="Browser error reports received, by what became of them.",
         origin="ingest.errors",
+    ),
+    MetricSpec(
+        name="frontend_store_errors_total",
+        kind="counter",
+        labels=("reason",),
+        help="Calls to the store of shared limits that failed; limits then hold for each replica alone.",
+        origin="ingest.limits",
+    ),
+    MetricSpec(
+        name="frontend_store_up",
+        kind="gauge",
+        multiprocess="livemin",
+        help="Whether limits are shared through the store now (1) or this replica limits alone (0).",
+        origin="ingest.limits",
+    ),
+    MetricSpec(
+        name="frontend_windows_closed_total",
+        kind="counter",
+        labels=("cause",),
+        help="Closing lines written for repeats that were counted, by why the window was closed.",
+        origin="ingest.limits",
+    ),
+    MetricSpec(
+        name="frontend_windows_open",
+        kind="gauge",
+        help="Windows in which repeats of a browser error are counted instead of logged now.",
+        origin="ingest.limits",
     ),
     MetricSpec(
         name="http_server_active_requests",

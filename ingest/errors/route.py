@@ -1,4 +1,4 @@
-"""``POST /api/telemetry/errors``: method, principal, declared size, encoding, counted size, decode, log.
+"""``POST /api/telemetry/errors``: method, principal, rate, declared size, encoding, counted size, decode, intake.
 
 An ASGI route, since it must answer 401 before the body is read and count the bytes that really arrive,
 whatever the framing says; it also costs less than half of what a Litestar handler does on this body.
@@ -6,9 +6,6 @@ whatever the framing says; it also costs less than half of what a Litestar handl
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable
 from typing import Any, Final, Literal, get_args
 
 from litestar.enums import ScopeType
@@ -17,8 +14,7 @@ from litestar.handlers.asgi_handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send, WebSocketCloseEvent
 
 from ingest.answers import Answer, problem
-from ingest.errors.fingerprint import fingerprint
-from ingest.errors.line import EVENT, LOGGER, ready_line
+from ingest.errors.intake import Intake, too_many
 from ingest.errors.report import Report, Unreadable, read
 from ingest.principal import Gate, Principal, Refused
 from telemetry.metrics.registry import counter
@@ -27,9 +23,13 @@ PATH: Final = "/api/telemetry/errors"
 MAX_BODY_BYTES: Final = 16 * 1024
 Result = Literal[
     "accepted",
+    "duplicate",
+    "noise",
     "unauthorized",
     "forbidden_origin",
     "forbidden",
+    "rate_limited",
+    "ceiling",
     "malformed",
     "too_large",
     "unsupported",
@@ -63,16 +63,13 @@ _COMPRESSED = problem(
 )
 
 
-def errors_route(gate: Gate, *, clock: Callable[[], float] = time.time) -> ASGIRouteHandler:
+def errors_route(gate: Gate, intake: Intake) -> ASGIRouteHandler:
     """The route, for an application of ours or a host's own Litestar application.
 
-    ``gate`` names the caller and checks origin and workspace; ``clock`` returns seconds since the epoch. A host's
+    ``gate`` names the caller and checks origin and workspace, ``intake`` takes what the caller sends. A host's
     own CSRF check, which a beacon can't pass, leaves the route alone: the gate looks at the origin itself.
     """
-    frontend = logging.getLogger(LOGGER)
     reports = counter("frontend_reports_total")
-    accepted = reports.child("accepted")
-    errors = counter("frontend_errors_total")
 
     async def report_browser_error(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.WEBSOCKET:  # an ASGI route gets these as well
@@ -82,23 +79,23 @@ def errors_route(gate: Gate, *, clock: Callable[[], float] = time.time) -> ASGIR
             await _NOT_POST.send(send)
             return
         try:
-            principal, report = await _admit(scope, receive, gate)
+            principal, report = await _admit(scope, receive, gate, intake)
         except (Refused, _Refused) as refused:
             reports.child(refused.result).inc()
             if refused.answer is not None:
                 await refused.answer.send(send)
             return
-        fp = fingerprint(report.kind, report.message, report.stack)
-        frontend.error(EVENT, extra={"ready_line": ready_line(report, principal, clock(), fp)})
-        accepted.inc()
-        errors.child(report.kind).inc(report.repeat)
+        reports.child(await intake.take(report, principal)).inc()
         await _ACCEPTED.send(send)
 
     return asgi(PATH, name="report_browser_error", exclude_from_csrf=True, copy_scope=False)(report_browser_error)
 
 
-async def _admit(scope: Any, receive: Receive, gate: Gate) -> tuple[Principal, Report]:
+async def _admit(scope: Any, receive: Receive, gate: Gate, intake: Intake) -> tuple[Principal, Report]:
     principal = await gate.admit(scope)
+    decision = await intake.admit(principal)
+    if decision.refused is not None:
+        raise _Refused(decision.refused, too_many(decision.refused, decision.retry_after))
     for name, value in scope["headers"]:
         if name == b"content-length" and _declares_too_much(value):
             raise _Refused("too_large", _TOO_LARGE)

@@ -53,6 +53,23 @@ def _split_url(address: str, expected: str, *, bare: bool = False) -> SplitResul
     return parts
 
 
+def store_url() -> Kind:
+    """A Valkey or Redis server; the path is the number of a database."""
+    expected = "a redis:// or rediss:// URL with a host, such as redis://valkey:6379/0"
+
+    def read(value: object) -> str:
+        address = one_line(value, expected)
+        scheme, _, rest = address.partition("://")
+        tls = {"redis": "http", "rediss": "https"}.get(scheme)
+        if tls is None or not re.fullmatch(r"/?[0-9]{0,5}", _split_url(f"{tls}://{rest}", expected).path):
+            raise Invalid(expected)
+        if "?" in address:
+            raise Invalid(f"{expected}; nothing behind the number of the database")
+        return address
+
+    return Kind("redis(s) URL", read)
+
+
 def feedback_url() -> Kind:
     """Where users are sent with feedback; a page shows it as a link, hence no other scheme."""
     expected = "an https:// URL with a host, or mailto: with an address"

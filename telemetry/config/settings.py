@@ -196,6 +196,10 @@ def _ingest(name: str, env: str, kind: Kind, default: object, doc: str, *, secre
     return Setting(name, (env,), kind, default, doc, "Ingest service", section="ingest", secret=secret)
 
 
+def _limit(name: str, env: str, kind: Kind, default: object, doc: str) -> Setting:
+    return Setting(name, (env,), kind, default, doc, "Ingest: limits", section="ingest")
+
+
 def _principal(name: str, env: str, kind: Kind, default: object, doc: str) -> Setting:
     return Setting(name, (env,), kind, default, doc, "Ingest: who is speaking", section="ingest")
 
@@ -358,6 +362,28 @@ SETTINGS: tuple[Setting, ...] = (
         "`https://console.example`. No wildcards."),
     _ingest("metrics_public", "FLEETGLASS_METRICS_PUBLIC", kinds.switch(), True,
         "`/metrics` answers without a token."),
+
+    _limit("limit_rate", "FLEETGLASS_LIMIT_RATE", kinds.number("reports a second", 0, 100_000), 1.0,
+        "Reports a second that one principal may send in the long run; more is answered 429. 0: no limit."),
+    _limit("limit_burst", "FLEETGLASS_LIMIT_BURST", kinds.count(1, 1_000_000), 20,
+        "Reports that one principal may send at once."),
+    _limit("limit_ceiling", "FLEETGLASS_LIMIT_CEILING", kinds.number("reports a second", 0, 1_000_000), 5000.0,
+        "Reports a second of all principals together. 0: no limit."),
+    _limit("limit_fingerprints", "FLEETGLASS_LIMIT_FINGERPRINTS", kinds.count(0, 1000), 20,
+        'Different errors that one principal may bring in a minute; the rest are logged with `fp="other"`. '
+        "0: no limit."),
+    _limit("limit_principals", "FLEETGLASS_LIMIT_PRINCIPALS", kinds.count(1, 10_000_000), 100_000,
+        "Principals whose limits are remembered; the one heard from longest ago is forgotten first."),
+    _limit("limit_windows", "FLEETGLASS_LIMIT_WINDOWS", kinds.count(1, 10_000_000), 50_000,
+        "Most open dedupe windows; the oldest is closed when there are more."),
+    _limit("dedupe_window", "FLEETGLASS_DEDUPE_WINDOW", kinds.number("seconds", 0, 60), 10.0,
+        "A principal's repeats of an error within this time are counted, and told in one line at its end. "
+        "0: every report is logged."),
+    _limit("noise", "FLEETGLASS_NOISE", kinds.choice("drop", "keep"), "drop",
+        "What becomes of errors of browser extensions, `Script error.` and ResizeObserver loops."),
+    _limit("store_url", "FLEETGLASS_STORE_URL", addresses.store_url(), None,
+        "Valkey or Redis server through which replicas share limits and windows: `redis://valkey:6379/0`, or "
+        "`rediss://` for TLS. Unset: each replica limits alone."),
 
     _principal("oidc_issuer", "FLEETGLASS_OIDC_ISSUER", principals.trusted_url(), None,
         "Issuer of the tokens that are taken (JWT in `Authorization: Bearer`), exactly as their `iss` says it."),
