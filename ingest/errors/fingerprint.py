@@ -145,6 +145,8 @@ def _folded_segment(segment: str) -> str:
 
 def _unhashed(piece: str, index: int) -> str:
     """A dotted piece of a file's name, without a hash or a number at its end; empty when it is only that."""
+    if index > 0 and _is_hash(piece, inner=True):
+        return ""
     while True:
         if len(piece) > 9 and piece[-9] in "-_~" and _is_hash(piece[-8:], inner=True):  # Vite's may hold the sign
             piece = piece[:-9]
