@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from tests.bench import b1_request, b2_span, b3_log, b4_loki, b6_setup, b7_hung, child, report
-from tests.bench.results import Options, Results
+from tests.bench.results import Bench, Options, Results
 from tests.bench.sink import Sink
 
 BENCHES = {
@@ -69,29 +69,40 @@ def main() -> int:
     sound = True
     for key in keys:
         _say(f"{key} …")
-        load_average, start = os.getloadavg()[0], time.monotonic()
-        sink = Sink(load)  # a fresh one for each bench, so that no bench pays for what another left behind
         try:
-            bench = BENCHES[key](options, sink)
-        finally:
-            sink.close()
-        results.benches[key] = bench = msgspec.structs.replace(
-            bench,
-            date=datetime.now(UTC).date().isoformat(),
-            seconds=time.monotonic() - start,
-            machine=_machine(server),
-            load=load_average,
-        )
+            bench = _run(key, options)
+        except (RuntimeError, OSError) as error:  # said, and the others still run
+            _say(f"{key} ended early: {error}")
+            sound = False
+            continue
         print(report.section(bench))
         sound &= all(row.balanced for row in bench.ledger)
         sound &= not chosen.check or all(target.met for target in bench.targets)
+        results.benches[key] = bench
+        if folder:
+            in_order = {key: results.benches[key] for key in BENCHES if key in results.benches}
+            report.write(msgspec.structs.replace(results, benches=in_order), folder)
     if folder:
-        in_order = {key: results.benches[key] for key in BENCHES if key in results.benches}
-        report.write(msgspec.structs.replace(results, benches=in_order), folder)
         _say(f"written: {folder}/README.md, results.json, chart.svg")
     if not sound:
-        _say("a ledger does not balance, or a target that --check asks for is not met: see above")
+        _say("a bench ended early, a ledger does not balance, or a target that --check asks for is not met: see above")
     return 0 if sound else 1
+
+
+def _run(key: str, options: Options) -> Bench:
+    load_average, start = os.getloadavg()[0], time.monotonic()
+    sink = Sink(options.load)  # a fresh one for each bench, so that no bench pays for what another left behind
+    try:
+        bench = BENCHES[key](options, sink)
+    finally:
+        sink.close()
+    return msgspec.structs.replace(
+        bench,
+        date=datetime.now(UTC).date().isoformat(),
+        seconds=time.monotonic() - start,
+        machine=_machine(options.server),
+        load=load_average,
+    )
 
 
 def _cores() -> tuple[int | None, int | None]:
