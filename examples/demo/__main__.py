@@ -54,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     _forget_settings()
     token = secrets.token_urlsafe(12)
-    settings = Settings.load({"tokens": {token: Principal("dev@example.com", "demo", ("member",))}})
+    # No dedupe window: whoever presses a button twice wants to see two lines.
+    tokens = {token: Principal("dev@example.com", "demo", ("member",))}
+    settings = Settings.load({"tokens": tokens, "dedupe_window": 0})
     listener = _listen(options.port)
     base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with listener, Receiver(keep="records", limit=_KEPT) as receiver:

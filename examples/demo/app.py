@@ -13,7 +13,7 @@ from litestar.static_files import create_static_files_router
 
 from examples.demo.feed import Feed, server_sent
 from examples.demo.shop import shop_client, shop_routes
-from ingest.app import ingest_routes
+from ingest.app import IngestPlugin
 from ingest.settings import Settings
 from telemetry.web.litestar import TelemetryPlugin
 
@@ -30,12 +30,11 @@ def create_app(
     """The demo's application; ``stopping()`` ends the streams of open pages."""
     return Litestar(
         route_handlers=[
-            *ingest_routes(settings),
             *shop_routes(),
             *_page_routes(feed, token=token, service=service, stopping=stopping),
             create_static_files_router("/static", directories=[STATIC], cache_control=_FRESH, include_in_schema=False),
         ],
-        plugins=[TelemetryPlugin(exclude=["/", "/static/*", "/demo/*"])],
+        plugins=[IngestPlugin(settings), TelemetryPlugin(exclude=["/", "/static/*", "/demo/*"])],
         lifespan=[shop_client(base_url)],
         logging_config=None,
     )

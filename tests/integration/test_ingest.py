@@ -33,6 +33,8 @@ def serving(folder: Path, receiver: Receiver, **environ: str) -> Iterator[tuple[
         "FLEETGLASS_LINGER": "0.05",
         "FLEETGLASS_METRICS_PUSH_INTERVAL": "1",
         "FLEETGLASS_STRICT": "1",
+        "FLEETGLASS_LIMIT_RATE": "0",  # limits and windows have tests of their own
+        "FLEETGLASS_DEDUPE_WINDOW": "0",
         **environ,
     }
     server, ports = Server.start(
