@@ -94,13 +94,19 @@ def choose_workspace(principal: Principal, scope: Mapping[str, Any], header: byt
     named = values(scope, header)
     if not named or named == [b""]:
         return principal
-    workspace = named[0].decode("utf-8", "replace").strip()
-    if len(named) == 1:
+    if len(named) == 1 and (workspace := _text(named[0])) is not None:
         if workspace == principal.workspace:
             return principal
         if principal.workspaces is not None and workspace in principal.workspaces:
             return replace(principal, workspace=workspace)
     raise Refused("forbidden", _NO_WORKSPACE)
+
+
+def _text(value: bytes) -> str | None:
+    try:
+        return value.decode().strip()
+    except UnicodeDecodeError:
+        return None
 
 
 def _ambient(principal: Principal, scope: Mapping[str, Any]) -> bool:

@@ -42,4 +42,5 @@ def _is_own(scope: Mapping[str, Any], origin: str) -> bool:
         return False
     if scope.get("scheme") == "https" and scheme != "https":
         return False
-    return authority.encode("latin-1") == hosts[0].lower().removesuffix(_DEFAULT_PORTS[scheme])
+    port = _DEFAULT_PORTS[scheme]
+    return authority.encode("latin-1").removesuffix(port) == hosts[0].lower().removesuffix(port)

@@ -116,7 +116,7 @@ def read(section: Section, arguments: Mapping[str, object], environ: Mapping[str
         _merge_resource(reading, arguments, environ)
         reading.problems.extend(_contradictions(reading))
     if section == "ingest":
-        for field, expected in principal_contradictions(reading.values):
+        for field, expected in principal_contradictions(reading.values, reading.refused):
             setting = next(each for each in rows if each.name == field)
             shown = _shown(setting, setting.show(reading.values[field]))
             reading.problems.append(Problem(_given_as(reading, field), shown, expected))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from telemetry.config.addresses import url
@@ -108,11 +108,14 @@ def texts() -> Kind:
     return Kind("comma-separated texts", read)
 
 
-def contradictions(values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Settings that are wrong only together: the field to blame, and what was expected."""
-    if values["oidc_issuer"] and not values["oidc_audience"]:
+def contradictions(values: Mapping[str, object], refused: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Settings that are wrong only together: the field to blame, and what was expected.
+
+    Those in ``refused`` stand at their defaults and prove nothing.
+    """
+    if values["oidc_issuer"] and not values["oidc_audience"] and "oidc_audience" not in refused:
         yield "oidc_issuer", "an audience beside the issuer (oidc_audience, FLEETGLASS_OIDC_AUDIENCE)"
-    if not values["oidc_issuer"]:
+    if not values["oidc_issuer"] and "oidc_issuer" not in refused:
         for field in ("oidc_audience", "oidc_jwks_url", "oidc_cookie"):
             if values[field]:
                 yield field, "an issuer beside it (oidc_issuer, FLEETGLASS_OIDC_ISSUER)"
