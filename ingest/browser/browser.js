@@ -18,7 +18,9 @@ const BURST = 10;
 const MOST_REPEATS = 1_000; // what the service takes in one report
 const MOST_ENTRIES = 100;
 const KEEPALIVE_BYTES = 60_000; // the browser refuses keepalive beyond 65,536 in flight, ours and the page's
-const KEEPALIVE_POSTS = 15;
+const KEEPALIVE_LEAST = 4_000; // what each post counts for at least: browsers refuse too many of them as well
+const LONGEST_HEAD = 1_000; // characters of a message in front of a stack, so that frames have room behind it
+const LONGEST_PART = 20_000;
 /**
  * Bytes of each field as JSON; together below the 16,384 that the service reads.
  * @type {Record<string, number>}
@@ -35,7 +37,7 @@ const bytes = (text) => new TextEncoder().encode(text).length;
 /** @param {any} thrown @param {string} key @returns {string} */
 const part = (thrown, key) => {
   try {
-    return typeof thrown[key] === "string" ? thrown[key].slice(0, 20_000) : "";
+    return typeof thrown[key] === "string" ? thrown[key].slice(0, LONGEST_PART) : "";
   } catch {
     return ""; // null, undefined, a getter or a Proxy that throws
   }
@@ -54,13 +56,14 @@ const describe = (thrown) => {
     const head = name && message ? `${name}: ${message}` : name || message;
     // Chrome's stacks start with name and message, those of Firefox and Safari hold frames only.
     const told = !stack || stack.startsWith(head) || (/^ +at /m.test(stack) && stack.includes(message));
-    return [head, told ? stack : `${head}\n${stack}`];
+    const whole = told ? stack : `${head}\n${stack}`;
+    return [head, whole.replace(message, () => message.slice(0, LONGEST_HEAD))];
   }
   try {
-    if (Object(thrown) !== thrown) return [String(thrown).slice(0, 20_000) || '""', ""];
+    if (Object(thrown) !== thrown) return [String(thrown).slice(0, LONGEST_PART) || '""', ""];
     return [`${{}.toString.call(thrown)} with keys ${Object.keys(thrown).slice(0, 10)}`, ""];
   } catch {
-    return ["a value that can't be read", ""];
+    return ["unreadable value", ""];
   }
 };
 
@@ -73,7 +76,7 @@ const bare = (text, rest) =>
     const at = word.search(/[?#]/);
     const query = word.slice(at);
     if (at >= 0 && (word.slice(0, at).includes("/") || /[?&#][^=?#&/]{0,64}=/.test(query)))
-      word = word.slice(0, at) + rest.exec(query)?.[0];
+      word = word.slice(0, at) + rest.exec(query.slice(-30))?.[0];
     return word.replace(/(:\/\/)[^/?#]*@/g, "$1");
   });
 
@@ -97,8 +100,7 @@ export const install = (options) => {
   const entries = /** @type {Map<string, Entry>} */ (new Map());
   const seen = new WeakSet();
   let posts = 0;
-  let flying = 0; // posts without an answer yet, and their bytes
-  let flyingBytes = 0;
+  let flying = 0; // bytes of keepalive posts that have no answer yet
   let pausedUntil = 0;
   let pacedUntil = 0;
   let busy = false;
@@ -123,7 +125,7 @@ export const install = (options) => {
     else if (held > 0) wake(entry, held);
     else if (posts >= (o.limit ?? 50)) close();
     else {
-      if (++posts > BURST || pausedUntil) pacedUntil = now + PACE_MS;
+      if (++posts >= BURST || pausedUntil) pacedUntil = now + PACE_MS;
       wake(entry, entry.span);
       entry.span *= 2; // an error that goes on and on leaves posts for others
       post(entry, Math.min(entry.unsent, MOST_REPEATS));
@@ -134,10 +136,10 @@ export const install = (options) => {
   /** @param {Entry} entry @param {number} repeat */
   const post = async (entry, repeat) => {
     const body = `{"repeat":${repeat},${entry.body}`;
-    const size = bytes(body);
+    const size = Math.max(bytes(body), KEEPALIVE_LEAST);
+    const alive = flying + size > KEEPALIVE_BYTES ? 0 : size;
     let wait = 0; // until it is tried again, in milliseconds; 0: it isn't
-    flying++;
-    flyingBytes += size;
+    flying += alive;
     try {
       const token = await o.getToken?.();
       const room = await o.getWorkspace?.();
@@ -155,11 +157,11 @@ export const install = (options) => {
             ...(room && { "x-workspace": room }),
           },
           credentials: token ? "same-origin" : "include",
-          keepalive: flyingBytes <= KEEPALIVE_BYTES && flying <= KEEPALIVE_POSTS,
+          keepalive: !!alive,
           redirect: "error",
           referrerPolicy: "strict-origin",
         });
-        if (/40[13]/.test(`${status}`)) close();
+        if ([401, 403].includes(status)) close();
         if (status === 429 || status >= 500) {
           const after = headers.get("retry-after") ?? "";
           wait = Math.min(Math.max(+after * 1e3 || Date.parse(after) - Date.now() || PAUSE_MS, PACE_MS), 60 * PAUSE_MS);
@@ -169,8 +171,7 @@ export const install = (options) => {
       wait = PAUSE_MS;
       if (!navigator.onLine) posts--; // none was made
     }
-    flying--;
-    flyingBytes -= size;
+    flying -= alive;
     if (wait) {
       pausedUntil = Date.now() + wait;
       entry.unsent += repeat;

@@ -24,7 +24,9 @@ export const rootCallbacks = (reporter, callbacks = {}) => ({
 
 /** @type {typeof import("./react.d.ts").errorBoundary} */
 export const errorBoundary = ({ Component }, reporter) =>
-  class ErrorBoundary extends Component {
+  class extends Component {
+    static displayName = "ErrorBoundary";
+
     /** @param {BoundaryProps} props */
     constructor(props) {
       super(props);
