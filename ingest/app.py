@@ -52,7 +52,9 @@ def create_app(settings: Settings, *, resolver: Resolver | None = None) -> Lites
     )
     document_errors_route(app)
     if settings.allowed_origins:
-        app.asgi_handler = CORS(app.asgi_handler, settings.allowed_origins)  # type: ignore[assignment]  # scope types
+        app.asgi_handler = CORS(  # type: ignore[assignment]  # scope types
+            app.asgi_handler, settings.allowed_origins, also=[settings.workspace_header]
+        )
     return app
 
 

@@ -37,14 +37,16 @@ _REFUSED = problem(
 class CORS:
     """ASGI middleware: preflights answered, answers marked for the allowed origins, others left unmarked.
 
-    ``origins`` are exact, as browsers write them in ``Origin``. Credentials are allowed, since cookies may say
-    who is speaking. An answer that allows every origin already, as the client's modules do, stays as it is.
+    ``origins`` are exact, as browsers write them in ``Origin``; ``also`` are further headers that their pages may
+    send, beside ``ALLOWED_HEADERS``. Credentials are allowed, since cookies may say who is speaking. An answer that
+    allows every origin already, as the client's modules do, stays as it is.
     """
 
-    def __init__(self, app: ASGIApp, origins: Iterable[str]) -> None:
+    def __init__(self, app: ASGIApp, origins: Iterable[str], *, also: Iterable[str] = ()) -> None:
         self._app = app
         self._headers = {origin.encode(): _headers(origin.encode()) for origin in origins}
-        self._preflights = {origin: _preflight(headers) for origin, headers in self._headers.items()}
+        allowed = ", ".join(sorted({*ALLOWED_HEADERS, *(name.lower() for name in also)})).encode()
+        self._preflights = {origin: _preflight(headers, allowed) for origin, headers in self._headers.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a preflight, or mark what the application answers."""
@@ -73,13 +75,13 @@ def _headers(origin: bytes) -> Headers:
     ]
 
 
-def _preflight(headers: Headers) -> Answer:
+def _preflight(headers: Headers, allowed: bytes) -> Answer:
     return Answer(
         204,
         [
             *headers[:2],
             (b"access-control-allow-methods", b"GET, POST"),
-            (b"access-control-allow-headers", ", ".join(ALLOWED_HEADERS).encode()),
+            (b"access-control-allow-headers", allowed),
             (b"access-control-max-age", str(_MAX_AGE_SECONDS).encode()),
             (b"vary", _VARY),
         ],

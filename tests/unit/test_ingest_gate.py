@@ -294,6 +294,14 @@ def test_the_private_metrics_ask_the_same_resolver():
     assert asked(Principal("ops@acme.example", roles=("super_admin",))) == 503  # let in; no telemetry runs here
 
 
+def test_pages_of_other_origins_may_send_the_workspace_header_by_its_name():
+    origin = "https://friend.example"
+    app = create_app(Settings(allowed_origins=(origin,), workspace_header="X-Tenant"), resolver=resolver(MINA))
+    with TestClient(app) as client:
+        answer = client.options(PATH, headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
+    assert "x-tenant" in answer.headers["access-control-allow-headers"].split(", ")
+
+
 # --- mounted into a host with sign-in of its own
 
 
