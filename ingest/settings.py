@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from ingest.errors.noise import REASONS
 from ingest.principal import Principal
 from telemetry.config import load_section
 
@@ -20,8 +21,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     whose pages may send reports, as browsers write them in ``Origin``. ``metrics_public`` is False where
     ``/metrics`` answers only a caller with a token. ``oidc_*``, ``trusted_proxies`` and ``proxy_*_header`` say whose
     word counts for who is speaking, ``workspace_header`` how a caller chooses a workspace; docs/principals.md.
-    ``limit_*``, ``dedupe_window`` and ``store_url`` bound what is taken (``ingest.limits``), ``noise`` says what
-    becomes of reports that nobody can act on. ``repr`` hides the tokens and the store's password.
+    ``limit_*``, ``dedupe_window`` and ``store_url`` bound what is taken (``ingest.limits``), ``noise`` are the
+    reasons for which a report is dropped (``ingest.errors.noise``), ``sourcemaps`` is a directory of them. ``repr``
+    hides the tokens and the store's password.
     """
 
     listen: str = "127.0.0.1:8000"
@@ -37,7 +39,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limit_principals: int = 100_000
     limit_windows: int = 50_000
     dedupe_window: float = 10.0
-    noise: Literal["drop", "keep"] = "drop"
+    noise: tuple[str, ...] = REASONS
+    sourcemaps: str | None = None
     store_url: str | None = None
 
     oidc_issuer: str | None = None

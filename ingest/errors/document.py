@@ -39,14 +39,14 @@ def _operation() -> Operation:
         description=(
             "Writes one log line with the caller's email and workspace. The reader is lenient: unknown keys are "
             "ignored, of equal keys the last one counts, half surrogates become '?', values of a wrong type are "
-            "coerced, and the content type is not looked at. The credentials are checked before the body is read."
+            "coerced. The credentials are checked before the body is read."
         ),
         tags=["browser"],
         security=[{"bearer": []}],
         request_body=RequestBody(
             required=True,
             description=f"One JSON object in UTF-8, at most {MAX_BODY_BYTES:,} bytes, uncompressed.",
-            content={"application/json": OpenAPIMediaType(schema=_report())},
+            content={name: OpenAPIMediaType(schema=_report()) for name in ("application/json", "text/plain")},
         ),
         responses={
             "204": OpenAPIResponse(
@@ -60,7 +60,7 @@ def _operation() -> Operation:
             ),
             "405": _problem("Any method but POST.", "allow"),
             "413": _problem(f"More than {MAX_BODY_BYTES:,} bytes, declared or counted."),
-            "415": _problem("A Content-Encoding other than identity.", "accept-encoding"),
+            "415": _problem("A Content-Encoding other than identity, or another Content-Type."),
             "429": _problem(
                 "More reports than the caller, or all callers together, may send; Retry-After says in how many "
                 "seconds to try again.",

@@ -36,7 +36,7 @@ class Intake:
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
         self._limits = Limits(_thresholds(settings), self._close, store_url=settings.store_url)
         self._clock = clock
-        self._drop_noise = settings.noise == "drop"
+        self._dropped = frozenset(settings.noise)
         self._logger = logging.getLogger(LOGGER)
         self._errors = counter("frontend_errors_total")
         self._noise = counter("frontend_noise_total")
@@ -53,8 +53,8 @@ class Intake:
 
     async def take(self, report: Report, principal: Principal) -> Outcome:
         """Log ``report``, or count it, or drop it; the caller counts the outcome as the report's result."""
-        why = noise(report) if self._drop_noise else None
-        if why is not None:
+        why = noise(report) if self._dropped else None
+        if why in self._dropped:
             self._noise.child(why).inc()
             return "noise"
         key = (

@@ -18,6 +18,7 @@ Kind = Literal["error", "unhandledrejection", "react", "other"]
 KINDS: Final[tuple[Kind, ...]] = ("error", "unhandledrejection", "react", "other")
 MAX_REPEAT: Final = 1000
 
+_TYPES = frozenset({b"", b"application/json", b"text/plain"})
 _BOM = b"\xef\xbb\xbf"
 _HEX = frozenset("0123456789abcdef")
 _TRACE_ID_CHARACTERS = 32
@@ -59,6 +60,14 @@ class _Wire(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Wire)
+
+
+def is_readable(content_type: bytes) -> bool:
+    """True for the types under which a report may come: JSON, the plain text of a beacon, or none at all.
+
+    A form can't hold a report, and a browser that sends one does so for a page that isn't a reporter.
+    """
+    return content_type.partition(b";")[0].strip().lower() in _TYPES
 
 
 def read(body: bytes) -> Report:

@@ -1,4 +1,4 @@
-"""``POST /api/telemetry/errors``: method, principal, rate, declared size, encoding, counted size, decode, intake.
+"""``POST /api/telemetry/errors``: method, principal, rate, declared size, type, counted size, decode, intake.
 
 An ASGI route, since it must answer 401 before the body is read and count the bytes that really arrive,
 whatever the framing says; it also costs less than half of what a Litestar handler does on this body.
@@ -15,7 +15,7 @@ from litestar.types import Receive, Scope, Send, WebSocketCloseEvent
 
 from ingest.answers import Answer, problem
 from ingest.errors.intake import Intake, too_many
-from ingest.errors.report import Report, Unreadable, read
+from ingest.errors.report import Report, Unreadable, is_readable, read
 from ingest.principal import Gate, Principal, Refused
 from telemetry.metrics.registry import counter
 
@@ -61,6 +61,12 @@ _COMPRESSED = problem(
     "A report is sent uncompressed, without Content-Encoding.",
     [(b"accept-encoding", b"identity")],
 )
+_OTHER_TYPE = problem(
+    415,
+    "Unsupported Media Type",
+    "A report is sent as application/json, as text/plain or without Content-Type.",
+    [(b"accept-post", b"application/json, text/plain")],
+)
 
 
 def errors_route(gate: Gate, intake: Intake) -> ASGIRouteHandler:
@@ -101,6 +107,8 @@ async def _admit(scope: Any, receive: Receive, gate: Gate, intake: Intake) -> tu
             raise _Refused("too_large", _TOO_LARGE)
         if name == b"content-encoding" and value.strip().lower() not in {b"", b"identity"}:
             raise _Refused("unsupported", _COMPRESSED)
+        if name == b"content-type" and not is_readable(value):
+            raise _Refused("unsupported", _OTHER_TYPE)
     body = await _body(receive)
     try:
         return principal, read(body)

@@ -9,8 +9,10 @@ a secret.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -136,6 +138,19 @@ def count(minimum: int, maximum: int) -> Kind:
     return _whole(r"([0-9]+)()", "a whole number", minimum, maximum, str)
 
 
+def folder() -> Kind:
+    """An existing directory."""
+    expected = "a directory that exists"
+
+    def read(value: object) -> str:
+        path = one_line(os.fspath(value) if isinstance(value, os.PathLike) else value, expected)
+        if not Path(path).is_dir():
+            raise Invalid(expected)
+        return path
+
+    return Kind("directory", read)
+
+
 def size(minimum: int, maximum: int) -> Kind:
     """A number of bytes; text may carry a binary unit: ``65536``, ``64KiB``, ``32m``."""
     return _whole(_SIZE, "bytes", minimum, maximum, show_size)
@@ -185,8 +200,11 @@ def level() -> Kind:
     return Kind("log level", level_name, tuple(_LEVELS))
 
 
-def names(*known: str, none: str = "") -> Kind:
-    """Names separated by commas, in order, each once. ``known`` closes the list; ``none`` means no name."""
+def names(*known: str, none: str = "", every: str = "") -> Kind:
+    """Names separated by commas, in order, each once.
+
+    ``known`` closes the list; ``none`` is its word for no name, ``every`` its word for all that are no such word.
+    """
     among = f", each one of {', '.join(known)}" if known else ""
     expected = f"names separated by commas{among}"
 
@@ -199,10 +217,10 @@ def names(*known: str, none: str = "") -> Kind:
             if not re.fullmatch(_NAME, name):
                 raise Invalid(f"{expected}, of letters, digits, dots, dashes and underscores")
             found[name] = None
-        if none and none in found:
+        for word in {none, every} & found.keys() - {""}:
             if len(found) > 1:
-                raise Invalid(f"{expected}; {none} stands alone")
-            return ()
+                raise Invalid(f"{expected}; {word} stands alone")
+            return () if word == none else tuple(name for name in known if name not in {none, every})
         return tuple(found)
 
     return Kind("comma-separated names", read, known)

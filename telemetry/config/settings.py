@@ -196,6 +196,9 @@ def _ingest(name: str, env: str, kind: Kind, default: object, doc: str, *, secre
     return Setting(name, (env,), kind, default, doc, "Ingest service", section="ingest", secret=secret)
 
 
+_NOISE = ("drop", "keep", "extension", "script_error", "resize_observer")
+
+
 def _limit(name: str, env: str, kind: Kind, default: object, doc: str) -> Setting:
     return Setting(name, (env,), kind, default, doc, "Ingest: limits", section="ingest")
 
@@ -379,8 +382,12 @@ SETTINGS: tuple[Setting, ...] = (
     _limit("dedupe_window", "FLEETGLASS_DEDUPE_WINDOW", kinds.number("seconds", 0, 60), 10.0,
         "A principal's repeats of an error within this time are counted, and told in one line at its end. "
         "0: every report is logged."),
-    _limit("noise", "FLEETGLASS_NOISE", kinds.choice("drop", "keep"), "drop",
-        "What becomes of errors of browser extensions, `Script error.` and ResizeObserver loops."),
+    _limit("noise", "FLEETGLASS_NOISE", kinds.names(*_NOISE, none="keep", every="drop"), _NOISE[2:],
+        "Reports that are counted and dropped: errors of browser extensions, `Script error.` without a stack, "
+        "ResizeObserver loops. `drop` is all of them, `keep` none."),
+    _ingest("sourcemaps", "FLEETGLASS_SOURCEMAPS", kinds.folder(), None,
+        "Directory of source maps; a second line with the same `fp` then has the stack in terms of the sources. "
+        "Nothing is ever fetched."),
     _limit("store_url", "FLEETGLASS_STORE_URL", addresses.store_url(), None,
         "Valkey or Redis server through which replicas share limits and windows: `redis://valkey:6379/0`, or "
         "`rediss://` for TLS. Unset: each replica limits alone."),

@@ -201,11 +201,25 @@ async def test_identity_is_no_encoding(encoding):
 
 @pytest.mark.parametrize(
     "content_type",
-    [None, "application/json", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data"],
+    [None, "", "application/json", "Application/JSON; charset=utf-8", "text/plain", "text/plain;charset=UTF-8"],
 )
-async def test_the_content_type_is_not_looked_at(content_type):
-    headers = [BEARER] + ([("content-type", content_type)] if content_type else [])
+async def test_json_comes_as_json_as_a_beacons_text_or_without_a_type(content_type):
+    # https://github.com/w3c/beacon/issues/10: only plain text passes without a preflight
+    headers = [BEARER] + ([("content-type", content_type)] if content_type is not None else [])
     assert (await ask(report(), headers=headers)).status == 204
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["application/x-www-form-urlencoded", "multipart/form-data", "multipart/form-data; boundary=x", "text/html",
+     "application/csp-report", "application/jsonp", "text/plainer", "x"],
+)  # fmt: skip
+async def test_other_content_types_are_415(content_type, counted):
+    answer = await ask(report(), headers=[BEARER, ("content-type", content_type)])
+    assert (answer.status, answer.received) == (415, 0)
+    assert answer.headers["accept-post"] == "application/json, text/plain"
+    assert json.loads(answer.body)["detail"].count(".") == 1
+    assert counted() == {"unsupported": 1}
 
 
 @pytest.mark.parametrize(
@@ -229,6 +243,26 @@ async def test_a_client_that_leaves_is_counted_and_nothing_else(chunks, lines, c
     assert answer.sent == []
     assert caplog.records == []
     assert counted() == {"disconnected": 1}
+
+
+EXTENSION = "TypeError: x\n    at chrome-extension://abc/content.js:1:2"
+
+
+async def test_noise_is_answered_counted_and_dropped(lines, counted):
+    for fields in (
+        {"message": "Script error."},
+        {"message": "ResizeObserver loop limit exceeded"},
+        {"stack": EXTENSION},
+    ):
+        assert (await ask(report(**fields))).status == 204
+    assert (lines(), counted()) == ([], {"noise": 3})
+
+
+async def test_noise_can_be_kept_by_name(lines, counted):
+    assert (await ask(report(message="Script error."), noise=("extension",))).status == 204
+    assert (await ask(report(stack=EXTENSION), noise=("extension",))).status == 204
+    assert len(lines()) == 1
+    assert counted() == {"accepted": 1, "noise": 1, "error": 1}
 
 
 async def test_a_websocket_is_closed():

@@ -58,3 +58,28 @@ def test_serve_names_everything_that_is_wrong_at_once(monkeypatch):
         "FLEETGLASS_LISSTEN",
         "FLEETGLASS_LOG_LEVEL",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "dropped"),
+    [
+        ("drop", ("extension", "script_error", "resize_observer")),
+        ("keep", ()),
+        ("resize_observer,extension", ("resize_observer", "extension")),
+        (None, ("extension", "script_error", "resize_observer")),
+    ],
+)
+def test_noise_is_dropped_kept_or_named(value, dropped):
+    assert Settings.load({}, {"FLEETGLASS_NOISE": value} if value else {}).noise == dropped
+
+
+@pytest.mark.parametrize("value", ["drop,keep", "keep,extension", "everything"])
+def test_noise_that_nobody_knows_is_refused(value):
+    with pytest.raises(ConfigError, match="FLEETGLASS_NOISE"):
+        Settings.load({}, {"FLEETGLASS_NOISE": value})
+
+
+def test_source_maps_lie_in_a_directory_that_exists(tmp_path):
+    assert Settings.load({}, {"FLEETGLASS_SOURCEMAPS": str(tmp_path)}).sourcemaps == str(tmp_path)
+    with pytest.raises(ConfigError, match="expected a directory that exists"):
+        Settings.load({}, {"FLEETGLASS_SOURCEMAPS": str(tmp_path / "nowhere")})
