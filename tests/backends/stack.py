@@ -83,14 +83,19 @@ class Loki:
         body = json.dumps({"streams": [{"stream": dict(stream), "values": list(values)}]}).encode()
         request("POST", self.push_url, body, {"Content-Type": "application/json"}).ok()
 
-    def query(self, logql: str, *, since: float = 3600.0, limit: int = 5000) -> list[LokiEntry]:
-        """The lines of a log query over the last ``since`` seconds, oldest first."""
+    def query(
+        self, logql: str, *, since: float = 3600.0, limit: int = 5000, start: int | None = None, end: int | None = None
+    ) -> list[LokiEntry]:
+        """The lines of a log query over the last ``since`` seconds, oldest first.
+
+        ``start`` (included) and ``end`` (excluded) bound it in nanoseconds since the epoch instead.
+        """
         now = time.time_ns()
         parameters = urlencode(
             {
                 "query": logql,
-                "start": str(now - int(since * 1e9)),
-                "end": str(now + 60_000_000_000),
+                "start": str(now - int(since * 1e9) if start is None else start),
+                "end": str(now + 60_000_000_000 if end is None else end),
                 "limit": str(limit),
                 "direction": "forward",
             }
