@@ -7,6 +7,8 @@ import logging
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from litestar import Litestar, Request, get, post
 from litestar.config.csrf import CSRFConfig
 from litestar.connection import ASGIConnection
@@ -247,6 +249,42 @@ def test_a_cookie_that_a_neighbour_planted_beside_ours_is_denied():
         cookie(scope((b"cookie", b"session=mine; session=theirs")), b"session")
     with pytest.raises(Denied):
         cookie(scope((b"cookie", b"session=mine"), (b"cookie", b"session=theirs")), b"session")
+
+
+NAMES = [
+    b"authorization", b"cookie", b"x-forwarded-email", b"x-forwarded-groups", b"x-workspace", b"origin",
+    b"sec-fetch-site", b"host",
+]  # fmt: skip
+VALUES = st.binary(max_size=40) | st.sampled_from(
+    [
+        b"Bearer ",
+        b"Bearer t0ken",
+        b"Bearer a.b.c",
+        b"session=a.b.c",
+        b"session=;session=",
+        b"a@b.c",
+        b"same-origin",
+        b"null",
+    ]
+)
+
+
+@given(headers=st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=6), peer=st.sampled_from(["10.1.1.1", "x"]))
+async def test_no_headers_whatsoever_are_a_fault(headers, peer):
+    gate = Gate(
+        configured_resolver(
+            Settings(
+                tokens={"t0ken": MINA},
+                oidc_issuer="http://127.0.0.1:9",  # nobody listens: only what can't be good may be asked here
+                oidc_audience=("console",),
+                oidc_cookie="session",
+                trusted_proxies=("10.0.0.0/8",),
+                proxy_roles_header="X-Forwarded-Groups",
+            )
+        )
+    )
+    outcome = await result(gate, {"type": "http", "scheme": "http", "headers": headers, "client": (peer, 1)})
+    assert outcome != "unavailable"
 
 
 # --- the routes
