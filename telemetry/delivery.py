@@ -9,6 +9,7 @@ The queue (``Buffer``) is a class of its own, so that one kept on disk can take 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import threading
@@ -31,6 +32,9 @@ ENTRY_OVERHEAD = 320
 
 CALL_TIMEOUT = 10.0
 """Seconds that one call to a backend may take."""
+
+START_AGAIN = 1.0
+"""Seconds after which a sender thread that could not be started is tried again."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -138,67 +142,77 @@ class Shipper:
         _shippers.add(self)
 
     def _start_afresh(self) -> None:
-        self._pid = os.getpid()
         self._buffer = Buffer()
         self._append = self._buffer.append
         self._held_bytes = 0  # queued and in flight
         self._flying_bytes = 0
-        self._settled = 0  # how many queued records have left, in order
+        # Records are numbered as they are queued; they are taken and settled in that order.
         self._queued = 0
-        self._lost_since_flush = 0
+        self._taken = 0
+        self._settled = 0
+        self._wanted = 0  # up to here without lingering
+        self._untold = 0  # losses that no flush has told of
         self._thread: threading.Thread | None = None
+        self._start_after = 0.0  # monotonic
         self._signals: SimpleQueue[None] = SimpleQueue()
         self._idle = True
-        self._hurry = False
         self._closing: float | None = None  # monotonic deadline
         self._gone = False
         self._here: float | None = None  # monotonic deadline of a caller that drains on its own thread
         self._said = ""
-        self._waiters: list[SimpleQueue[None]] = []
+        self._waiters: list[_Waiter] = []
         self.last_error = ""
         self.last_delivery: float | None = None
+        self._pid = os.getpid()
 
     def after_fork(self) -> None:
         """Begin at zero in a forked child: queue, thread and figures it inherited stay its parent's."""
+        closed = self._gone
+        with contextlib.suppress(Exception):  # its connection is the parent's: there is nothing to save
+            self.sink.close()
         self.row.reset()
         self._start_afresh()
-        self.sink.close()
+        if closed:
+            self._closing, self._gone = time.monotonic(), True
 
     # -- the host's side ---------------------------------------------------------------------------
 
     def put(self, entry: Any, cost: int, at: float) -> bool:
         """Queue one record; False when it was dropped, which the ledger then says. Never blocks, never raises."""
-        if self._pid != os.getpid():  # a fork that Python's hooks did not see (uWSGI forks in C)
-            self.after_fork()
+        if self._pid != os.getpid():
+            self._notice_fork()
         row = self.row
         with row.lock:
             row.emitted += 1
             if self._closing is not None:
                 row.drop("shutdown")
-                self._lost_since_flush += 1
+                self._untold += 1
                 return False
             held = self._held_bytes + cost
             if held > self._max_bytes or row.pending >= self._max_records:
                 row.drop("too_large" if cost > self._max_bytes else "queue_full")
-                self._lost_since_flush += 1
+                self._untold += 1
                 return False
             row.pending += 1
             self._queued += 1
             self._held_bytes = held
             self._append(_item(Item, (entry, cost, at)))
-            if not self._idle and (self._hurry or held - self._flying_bytes < self._batch_bytes):
-                return True
-            self._hurry = not self._idle
+            if not self._idle:
+                if held - self._flying_bytes < self._batch_bytes or self._taken < self._wanted:
+                    return True
+                self._wanted = self._queued  # a batch is full: this record wakes the sender, the next ones needn't
             self._idle = False
         self._wake()
         return True
 
     def drop(self, reason: Reason) -> None:
         """Count a record that never became an entry as emitted and dropped."""
+        if self._pid != os.getpid():
+            self._notice_fork()
         with self.row.lock:
             self.row.emitted += 1
             self.row.drop(reason)
-            self._lost_since_flush += 1
+            self._untold += 1
 
     def flush(self, deadline: float) -> bool:
         """Wait until all that was emitted before is settled, or ``deadline`` (monotonic seconds) passes.
@@ -206,41 +220,39 @@ class Shipper:
         True only if all of it was delivered. A loss is told once, by the first flush after it.
         """
         if self._pid != os.getpid():
-            self.after_fork()
-        waiter: SimpleQueue[None] = SimpleQueue()
+            self._notice_fork()
         with self.row.lock:
-            target = self._queued
-            if self._settled >= target:
-                lost, self._lost_since_flush = self._lost_since_flush, 0
-                return not lost
+            waiter = _Waiter(self._queued)
+            waiter.lost, self._untold = self._untold, 0
+            if self._settled >= waiter.target:
+                return not waiter.lost
             self._waiters.append(waiter)
-            self._hurry = True
+            self._wanted = waiter.target
             self._idle = False
         self._wake()
         try:
-            while self._settled < target and not self._gone:
+            while self._settled < waiter.target:
                 if self._thread is None and not self._drain_here(deadline):
                     break
                 remaining = deadline - time.monotonic()
                 if remaining <= 0:
                     break
                 try:
-                    waiter.get(timeout=remaining)
+                    waiter.woken.get(timeout=remaining)
                 except Empty:
                     break
         finally:
             with self.row.lock:
                 self._waiters.remove(waiter)
-                done = self._settled >= target
-                lost, self._lost_since_flush = self._lost_since_flush, 0
-        return done and not lost
+                done = self._settled >= waiter.target
+        return done and not waiter.lost
 
     def hurry(self) -> None:
         """Send what is queued now, without waiting for it; ``flush`` then waits. Lets sinks work side by side."""
         with self.row.lock:
-            if self._settled >= self._queued:
+            if self._taken >= self._queued:
                 return
-            self._hurry = True
+            self._wanted = self._queued
             self._idle = False
         self._wake()
 
@@ -256,10 +268,11 @@ class Shipper:
             if self.row.pending:
                 clean = False
                 self.row.drop("deadline", self.row.pending)
-                self._lost_since_flush += self.row.pending
+                self._lost(self.row.pending)
                 self.row.pending = 0
                 self._held_bytes = 0
                 self._settled = self._queued
+                self._wake_waiters()
         if self._thread is not None:
             self._wake()
         return clean
@@ -279,14 +292,18 @@ class Shipper:
     # -- the sender's side -------------------------------------------------------------------------
 
     def _wake(self) -> None:
-        # SimpleQueue.put is documented as re-entrant; an Event's lock is not.
-        self._signals.put(None)
         if self._thread is None:
             self._start()
+        else:
+            # SimpleQueue.put is documented as re-entrant; an Event's lock is not.
+            self._signals.put(None)
 
     def _start(self) -> None:
         with self.row.lock:
             if self._thread is not None or self._gone:
+                return
+            if time.monotonic() < self._start_after:
+                self._idle = True
                 return
             name = f"fleetglass-{self.sink.signal}-{self.sink.name}"
             thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -294,7 +311,9 @@ class Shipper:
         try:
             thread.start()
         except RuntimeError:  # interpreter shutdown, or no threads to be had: flush and close drain instead
-            self._thread = None
+            with self.row.lock:
+                self._thread, self._idle = None, True  # so that a later record tries again
+                self._start_after = time.monotonic() + START_AGAIN
 
     def _run(self) -> None:
         ident = threading.get_ident()
@@ -312,21 +331,29 @@ class Shipper:
 
     def _drain_here(self, deadline: float) -> bool:
         """Deliver from the calling thread, where none can be started. False when there is nothing to do."""
-        items = self._buffer.take(self.limits.batch_bytes)
-        if not items:
-            return False
+        with self.row.lock:
+            if self._here is not None:  # another thread is at it: a sink is used by one at a time
+                return True
+            items = self._take()
+            if not items:
+                return False
+            self._here = deadline
         ident = threading.get_ident()
         SENDERS.add(ident)
         try:
-            self._here = deadline
-            with self.row.lock:
-                self._flying_bytes = _cost(items)
             with _quietly():
                 self._deliver_safely(items)
         finally:
             self._here = None
             SENDERS.discard(ident)
         return True
+
+    def _take(self) -> list[Item]:
+        items = self._buffer.take(self.limits.batch_bytes)
+        with self.row.lock:
+            self._taken += len(items)
+            self._flying_bytes = _cost(items)
+        return items
 
     def _next_batch(self) -> list[Item] | None:
         linger_until: float | None = None
@@ -336,22 +363,17 @@ class Shipper:
                     return None
                 waiting = len(self._buffer)
                 full = self._held_bytes >= self.limits.batch_bytes
-                ready = waiting and (full or self._hurry or self._closing is not None)
+                ready = waiting and (full or self._taken < self._wanted or self._closing is not None)
                 if not waiting:
                     if self._closing is not None:
                         return None
                     self._idle = True
-                    self._hurry = False
                     linger_until = None
             now = time.monotonic()
             if waiting and linger_until is None:
                 linger_until = now + self.limits.linger
             if ready or (linger_until is not None and now >= linger_until):
-                items = self._buffer.take(self.limits.batch_bytes)
-                with self.row.lock:
-                    self._hurry = self._hurry and len(self._buffer) > 0 and bool(self._waiters)
-                    self._flying_bytes = _cost(items)
-                return items
+                return self._take()
             self._pause(None if linger_until is None else linger_until - now)
 
     def _pause(self, seconds: float | None) -> None:
@@ -366,9 +388,11 @@ class Shipper:
         before = self._settled
         try:
             self._deliver(items, [self.limits.requests_per_batch])
-        except Exception as error:
+        except BaseException as error:
             rest = len(items) - (self._settled - before)
             self._settle(rest, self._flying_bytes, dropped=rest, reason="internal")
+            if not isinstance(error, Exception):  # Ctrl-C in a thread of the host's that drains
+                raise
             faults.report("delivery", error)
 
     def _deliver(self, items: list[Item], budget: list[int]) -> None:
@@ -412,8 +436,9 @@ class Shipper:
         old = [item for item in items if item.at < oldest]
         if not old:
             return items
+        fresh = [item for item in items if not item.at < oldest]  # not ">=": no order holds for a NaN
         self._settle(len(old), _cost(old), dropped=len(old), reason="too_old")
-        return [item for item in items if item.at >= oldest]
+        return fresh
 
     def _send(self, body: bytes, budget: list[int]) -> Verdict:
         tries = 0
@@ -442,7 +467,7 @@ class Shipper:
             self._back_off(tries, verdict.retry_after)
 
     def _say_once(self, message: str) -> None:
-        if message and message != self._said:
+        if message and message != self._said and not self._gone:
             self._said = message
             faults.say(f"{self.sink.signal} to {self.sink.name}: {message}; records are lost, see the ledger")
 
@@ -475,12 +500,38 @@ class Shipper:
             self.row.delivered += count - dropped
             if dropped:
                 self.row.drop(reason, dropped)
-                self._lost_since_flush += dropped
+                self._lost(dropped)
             self._held_bytes -= cost
             self._flying_bytes -= cost
             self._settled += count
-            for waiter in self._waiters:
-                waiter.put(None)
+            self._wake_waiters()
+
+    def _lost(self, count: int) -> None:
+        """Have those flushes tell of a loss that wait for what is next to settle; without any, the next flush."""
+        concerned = [waiter for waiter in self._waiters if self._settled < waiter.target]
+        for waiter in concerned:
+            waiter.lost += count
+        if not concerned:
+            self._untold += count
+
+    def _wake_waiters(self) -> None:
+        for waiter in self._waiters:
+            waiter.woken.put(None)
+
+    def _notice_fork(self) -> None:
+        """A fork that Python's hooks did not see: uWSGI forks in C."""
+        with _noticing:
+            if self._pid != os.getpid():
+                _after_fork_in_child()
+
+
+class _Waiter:
+    """A flush under way: it waits until record number ``target`` is settled, and has heard of ``lost`` losses."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.lost = 0
+        self.woken: SimpleQueue[None] = SimpleQueue()
 
 
 def _cost(items: list[Item]) -> int:
@@ -502,6 +553,7 @@ class _quietly:  # noqa: N801 - reads as a statement: with _quietly()
 
 
 _shippers: weakref.WeakSet[Shipper] = weakref.WeakSet()
+_noticing = threading.Lock()
 
 
 def _after_fork_in_child() -> None:

@@ -391,3 +391,193 @@ def test_the_sender_is_known_as_such_and_makes_no_spans() -> None:
     assert made.flush(soon())
     assert seen == [(True, False)]
     assert threading.get_ident() not in delivery.SENDERS
+
+
+def test_threads_that_cannot_be_started_for_a_while_do_not_silence_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    """litestar #3080: at the process limit ``can't start new thread``; it must pass with its cause."""
+    monkeypatch.setattr(delivery, "START_AGAIN", 0.1)
+    start = threading.Thread.start
+    tries: list[float] = []
+
+    def refuse(self: threading.Thread) -> None:
+        tries.append(time.monotonic())
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    sink = Told()
+    made = shipper(sink, batch_bytes=100)
+    for i in range(1000):
+        assert made.put(str(i), 10, 0.0)
+    assert 1 <= len(tries) < 50, "not once for each record"
+    assert made._signals.qsize() == 0, "wake-ups for nobody would pile up"
+    monkeypatch.setattr(threading.Thread, "start", start)
+    time.sleep(0.15)
+    made.put("last", 10, 0.0)
+    deadline = soon()
+    while len(sink.taken) < 1001 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert sink.taken[-1] == "last"
+    made.close(soon())
+
+
+def test_two_flushes_without_a_thread_use_the_sink_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+    inside = []
+    most = []
+
+    def slow(entries: list[str], timeout: float) -> Verdict:
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.02)
+        inside.pop()
+        return OK
+
+    def refuse(self: threading.Thread) -> None:
+        if self.name.startswith("fleetglass"):
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    made = shipper(Told(slow), batch_bytes=10)
+    for i in range(10):
+        made.put(str(i), 10, 0.0)
+    results: list[bool] = []
+    threads = [threading.Thread(target=lambda: results.append(made.flush(soon()))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 3
+    assert max(most) == 1
+    check(made, emitted=10, delivered=10)
+
+
+def test_every_flush_that_waits_for_a_lost_record_hears_of_it() -> None:
+    """Two threads flushed, one was told False and the other True about the same record."""
+    gate = threading.Event()
+
+    def refuse(entries: list[str], timeout: float) -> Verdict:
+        gate.wait(5)
+        return Verdict("rejected", message="no")
+
+    made = shipper(Told(refuse), linger=0.0)
+    made.put("a", 1, 0.0)
+    results: list[bool] = []
+    threads = [threading.Thread(target=lambda: results.append(made.flush(soon()))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    deadline = soon()
+    while len(made._waiters) < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    gate.set()
+    for thread in threads:
+        thread.join()
+    assert results == [False] * 3
+    assert made.flush(soon()), "and it is told no further"
+
+
+def test_a_record_dropped_after_a_flush_began_is_the_next_ones_to_tell() -> None:
+    gate = threading.Event()
+
+    def held(entries: list[str], timeout: float) -> Verdict:
+        gate.wait(5)
+        return OK
+
+    made = shipper(Told(held), linger=0.0, queue_records=1)
+    made.put("a", 1, 0.0)
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(made.flush(soon())))
+    thread.start()
+    deadline = soon()
+    while not made._waiters and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert not made.put("too many", 1, 0.0)
+    gate.set()
+    thread.join()
+    assert results == [True], "all that was emitted before it was delivered"
+    assert not made.flush(soon())
+
+
+def test_hurry_sends_all_that_was_there_and_not_only_a_batch() -> None:
+    sink = Told()
+    made = shipper(sink, linger=30.0, batch_bytes=100)
+    for i in range(9):
+        made.put(str(i), 30, 0.0)
+    made.hurry()
+    deadline = soon()
+    while len(sink.taken) < 9 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert sink.taken == [str(i) for i in range(9)]
+
+
+def test_a_flush_is_freed_when_another_thread_closes() -> None:
+    """A flush of 30 s went on waiting for records that the deadline had counted as lost."""
+    release = threading.Event()
+
+    def hang(entries: list[str], timeout: float) -> Verdict:
+        release.wait(10)
+        return OK
+
+    made = shipper(Told(hang), linger=0.0)
+    made.put("a", 1, 0.0)
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(made.flush(soon(30))))
+    thread.start()
+    time.sleep(0.05)
+    assert not made.close(soon(0.1))
+    thread.join(1)
+    assert results == [False]
+    release.set()
+
+
+def test_a_record_whose_time_is_not_a_number_does_not_vanish_from_the_ledger() -> None:
+    sink = Told()
+    sink.max_age = 3300.0
+    made = shipper(sink)
+    made.put("old", 1, time.time() - 7200)
+    made.put("nan", 1, float("nan"))
+    assert not made.flush(soon())
+    check(made, emitted=2, delivered=1, too_old=1)
+
+
+def test_a_child_does_not_open_again_what_its_parent_closed() -> None:
+    made = shipper(Told())
+    made.put("a", 1, 0.0)
+    assert made.close(soon())
+    made.after_fork()
+    assert not made.put("late", 1, 0.0)
+    check(made, emitted=1, shutdown=1)
+
+
+def test_a_fork_in_c_is_noticed_by_the_next_record() -> None:
+    """otel-python #2266: uWSGI forks without Python's hooks; the child stood still."""
+    import ctypes
+
+    made = shipper(Told())
+    other = shipper(Told())
+    for one in (made, other):
+        one.put("parent", 1, 0.0)
+        assert one.flush(soon())
+    pid = ctypes.PyDLL(None).fork()
+    if pid == 0:
+        signal.alarm(5)
+        made.put("child", 1, 0.0)
+        clean = made.flush(soon(2)) and made.row.emitted == 1 and other.row.emitted == 0
+        os._exit(0 if clean else 1)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_an_interrupted_flush_without_a_thread_leaves_an_exact_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(entries: list[str], timeout: float) -> Verdict:
+        raise KeyboardInterrupt
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    made = shipper(Told(interrupted))
+    made.put("a", 1, 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        made.flush(soon())
+    check(made, emitted=1, internal=1)
