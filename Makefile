@@ -49,7 +49,7 @@ $(TYPING)/node_modules/.package-lock.json: $(TYPING)/package-lock.json
 	@npm ci --prefix $(TYPING) --no-fund --no-audit --loglevel=error
 	@touch $@
 
-bench: env ## run the benchmarks side by side; writes docs/benchmarks/ (about 15 minutes)
+bench: env ## run the benchmarks side by side; writes docs/benchmarks/ (about five minutes)
 	@echo '==> bench: writes tables, JSON and charts to docs/benchmarks/'
 	@$(BIN)/python -m tests.bench $(ARGS)
 
