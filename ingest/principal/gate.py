@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
+from litestar.exceptions import HTTPException
 from msgspec.structs import replace
 
 from ingest.answers import UNAUTHORIZED, Answer, problem
@@ -69,6 +70,12 @@ class Gate:
             if principal is not None and not isinstance(principal, Principal):
                 raise TypeError(f"a resolver returned {type(principal).__name__}, not a Principal")
         except Denied:
+            principal = None
+        except HTTPException as error:
+            # A host's own guards say it in this way.
+            if error.status_code not in {401, 403}:
+                self._say(error)
+                raise Refused("unavailable", _LATER) from error
             principal = None
         except Exception as error:
             self._say(error)

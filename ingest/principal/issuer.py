@@ -80,7 +80,11 @@ class Issuer:
         try:
             async with (
                 httpx.AsyncClient(
-                    verify=self._tls, headers=_HEADERS, timeout=self._timeout, follow_redirects=False
+                    verify=self._tls,
+                    headers=_HEADERS,
+                    timeout=self._timeout,
+                    follow_redirects=False,
+                    trust_env=url.startswith("https:"),  # plain http is for loopback, past any proxy
                 ) as client,
                 client.stream("GET", url) as response,
             ):

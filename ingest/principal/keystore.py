@@ -90,10 +90,11 @@ class KeyStore:
     async def _renew(self) -> None:
         try:
             keys = await self._fetch()
-        except FetchFailed as failed:
+        except Exception as failed:  # whatever it is, tokens are checked with the keys at hand
             if not self._failing:
                 self._failing = True
-                _log.warning("the token issuer's keys can't be fetched: %s", failed)
+                wrong = None if isinstance(failed, FetchFailed) else failed
+                _log.warning("the token issuer's keys can't be fetched: %s", failed, exc_info=wrong)
             return
         if self._failing:
             self._failing = False

@@ -23,9 +23,19 @@ _LOOPBACK = r"localhost|127(\.\d{1,3}){3}|::1"
 _TAKEN = ("authorization", "cookie", "host", "origin", "content-length", "content-type", "sec-fetch-site")
 
 
-def trusted_url() -> Kind:
-    """A URL from which keys are taken: https, or http on loopback."""
-    expected = "an https:// URL with a host (http:// only on loopback), without user, query and fragment"
+def issuer_url() -> Kind:
+    """An issuer's identifier (OpenID Connect Discovery 1.0, section 2): https, or http on loopback; no query."""
+    return _trusted_kind(
+        "an https:// URL with a host (http:// only on loopback), without user, query and fragment", "?"
+    )
+
+
+def keys_url() -> Kind:
+    """A URL from which keys are taken: https, or http on loopback. Some issuers tell policies apart by the query."""
+    return _trusted_kind("an https:// URL with a host (http:// only on loopback), without user and fragment")
+
+
+def _trusted_kind(expected: str, without: str = "#") -> Kind:
     inner = url()
 
     def read(value: object) -> str:
@@ -33,7 +43,7 @@ def trusted_url() -> Kind:
             address = str(inner.read(value))
         except Invalid:
             raise Invalid(expected) from None
-        if not trusted(address):
+        if not trusted(address) or without in address:
             raise Invalid(expected)
         return address
 
@@ -48,7 +58,7 @@ def trusted(address: str) -> bool:
     except ValueError:
         return False
     safe = parts.scheme == "https" or (parts.scheme == "http" and re.fullmatch(_LOOPBACK, host) is not None)
-    return safe and bool(host) and "@" not in parts.netloc and not parts.query and not parts.fragment
+    return safe and bool(host) and "@" not in parts.netloc and not parts.fragment
 
 
 def networks() -> Kind:

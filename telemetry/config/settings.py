@@ -358,7 +358,8 @@ SETTINGS: tuple[Setting, ...] = (
     _ingest("feedback_url", "FEEDBACK_URL", addresses.feedback_url(), None,
         "Where pages send users with feedback; `GET /api/config` hands it out. https or mailto only."),
     _ingest("tokens", "FLEETGLASS_TOKENS", kinds.tokens(), {},
-        'Static bearer tokens for development: `{"token": {"email": "…", "workspace": "…", "roles": ["…"]}}`.',
+        'Static bearer tokens for development: `{"token": {"email": "…", "workspace": "…", "roles": ["…"], '
+        '"workspaces": ["…"]}}`, all but the email optional.',
         secret=True),
     _ingest("allowed_origins", "FLEETGLASS_ALLOWED_ORIGINS", addresses.origins(), (),
         "Web origins, beside the service's own, whose pages may send reports and read answers (CORS): "
@@ -392,11 +393,11 @@ SETTINGS: tuple[Setting, ...] = (
         "Valkey or Redis server through which replicas share limits and windows: `redis://valkey:6379/0`, or "
         "`rediss://` for TLS. Unset: each replica limits alone."),
 
-    _principal("oidc_issuer", "FLEETGLASS_OIDC_ISSUER", principals.trusted_url(), None,
+    _principal("oidc_issuer", "FLEETGLASS_OIDC_ISSUER", principals.issuer_url(), None,
         "Issuer of the tokens that are taken (JWT in `Authorization: Bearer`), exactly as their `iss` says it."),
     _principal("oidc_audience", "FLEETGLASS_OIDC_AUDIENCE", principals.texts(), (),
         "Audiences, one of which a token's `aud` must hold. Needed beside an issuer."),
-    _principal("oidc_jwks_url", "FLEETGLASS_OIDC_JWKS_URL", principals.trusted_url(), None,
+    _principal("oidc_jwks_url", "FLEETGLASS_OIDC_JWKS_URL", principals.keys_url(), None,
         "Where the issuer's keys are. Unset: what `/.well-known/openid-configuration` of the issuer says."),
     _principal("oidc_algorithms", "FLEETGLASS_OIDC_ALGORITHMS", kinds.names(*principals.ALGORITHMS),
         ("RS256", "ES256", "EdDSA"), "Signature algorithms that are taken."),

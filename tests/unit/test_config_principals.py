@@ -37,7 +37,6 @@ def test_keys_may_come_over_plain_http_from_loopback(url):
         "http://127.0.0.1.evil.example",
         "http://localhost.evil.example",
         "https://user:secret@id.example",
-        "https://id.example/?x=1",
         "https://id.example/#x",
         "id.example",
         "file:///etc/passwd",
@@ -48,6 +47,12 @@ def test_keys_may_come_over_plain_http_from_loopback(url):
 def test_keys_come_from_nowhere_else(name, url):
     (problem,) = problems(**{**ISSUER, name: url})
     assert problem[1].startswith("an https:// URL with a host (http:// only on loopback)")
+
+
+def test_policies_are_told_apart_by_the_query_of_the_keys_alone():
+    url = "https://id.example/keys?p=B2C_1_signin"
+    assert load_section("ingest", {**ISSUER, "oidc_jwks_url": url}, {})["oidc_jwks_url"] == url
+    assert [name for name, _ in problems(**{**ISSUER, "oidc_issuer": url})] == ["oidc_issuer"]
 
 
 @pytest.mark.parametrize("alg", ["none", "HS256", "HS512", "RS1", "ES256K", "RS256,HS256"])

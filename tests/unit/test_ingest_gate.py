@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from litestar import Litestar, Request, get, post
 from litestar.config.csrf import CSRFConfig
 from litestar.connection import ASGIConnection
+from litestar.exceptions import ClientException, NotAuthorizedException, PermissionDeniedException
 from litestar.middleware.session.server_side import ServerSideSessionConfig
 from litestar.security.session_auth import SessionAuth
 from litestar.testing import TestClient
@@ -183,10 +184,13 @@ async def test_the_workspace_is_the_callers_own_or_one_it_is_entitled_to(workspa
 async def test_nobody_and_denied_are_401():
     assert await result(Gate(resolver(None)), scope()) == "unauthorized"
     assert await result(Gate(resolver(Denied("twice"))), scope()) == "unauthorized"
+    assert await result(Gate(resolver(NotAuthorizedException())), scope()) == "unauthorized"
+    assert await result(Gate(resolver(PermissionDeniedException())), scope()) == "unauthorized"
 
 
 @pytest.mark.parametrize(
-    "fault", [RuntimeError("the database is gone"), Unavailable("no keys"), {"email": "x"}, TimeoutError()]
+    "fault",
+    [RuntimeError("the database is gone"), Unavailable("no keys"), {"email": "x"}, TimeoutError(), ClientException()],
 )
 async def test_a_resolver_that_fails_is_503_and_said_once(fault, caplog):
     gate = Gate(resolver(fault))

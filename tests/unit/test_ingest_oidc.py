@@ -16,6 +16,9 @@ from typing import Any
 
 import jwt
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -79,6 +82,21 @@ def tokens_of(issuer: Issuer, clock: Clock, **options: Any) -> OidcTokens:
 @pytest.mark.parametrize("key", [RSA, EC, ED], ids=["RS256", "ES256", "EdDSA"])
 async def test_a_token_names_its_principal(issuer, tokens, key):
     assert await tokens.find(issuer.token(key)) == MINA
+
+
+@pytest.mark.parametrize("key", [RSA, EC, ED], ids=["RS256", "ES256", "EdDSA"])
+async def test_a_token_that_no_library_made(issuer, tokens, key):
+    unsigned = part({"kid": key.kid, "alg": key.alg}) + b"." + part(claims_of(issuer))
+    if key is RSA:
+        signature = key.private.sign(unsigned, padding.PKCS1v15(), hashes.SHA256())
+    elif key is EC:
+        r, s = decode_dss_signature(key.private.sign(unsigned, ec.ECDSA(hashes.SHA256())))
+        signature = r.to_bytes(32) + s.to_bytes(32)
+    else:
+        signature = key.private.sign(unsigned)
+    token = unsigned + b"." + base64.urlsafe_b64encode(signature).rstrip(b"=")
+    assert await tokens.find(token) == Principal("ceo@acme.example", ambient=False)
+    assert await tokens.find(token[:-8] + b"AAAAAAAA") is None
 
 
 @pytest.mark.parametrize("alg", ["RS384", "RS512", "PS256", "PS384", "PS512", "ES384", "ES512"])
@@ -429,6 +447,22 @@ async def test_a_withdrawn_key_takes_its_tokens_with_it(issuer, tokens, clock):
     await tokens._keys.renew()
     assert await tokens.find(token) is None
     assert await tokens.find(issuer.token(EC)) == MINA
+
+
+async def test_whatever_a_fetch_raises_keys_are_used_on(issuer, clock, caplog):
+    tokens = tokens_of(issuer, clock)
+    token = issuer.token()
+    assert await tokens.find(token) == MINA
+
+    async def broken() -> None:
+        raise RuntimeError("a bug")
+
+    tokens._keys._fetch = broken
+    clock.now += 301
+    assert await tokens.find(token) == MINA
+    await tokens._keys.renew()
+    assert await tokens.find(token) == MINA
+    assert "a bug" in caplog.text
 
 
 async def test_a_refresh_makes_nobody_wait(issuer, tokens, clock):
