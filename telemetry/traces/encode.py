@@ -1,9 +1,10 @@
 """Finished SDK spans to an OTLP request, as bytes, with secrets out of what they say.
 
-Written for speed: the exporter's own encoder makes a message object for each attribute, at seven times the
-price, and it is the larger part of what a traced request costs. Fields and their numbers:
-``opentelemetry/proto/trace/v1/trace.proto`` and ``common/v1/common.proto``; what is set and what is left
-out follows ``opentelemetry.exporter.otlp.proto.common.trace_encoder``, and a test compares the two.
+Common spans (texts, numbers and booleans as attributes, events, a status) are written here, for speed: the
+exporter's own encoder makes a message object for each attribute, at seven times the price, and would be the
+larger part of what a traced request costs. Every other span goes to that encoder (``telemetry.traces.exporter``):
+protobuf merges two requests that stand one behind the other. Fields and their numbers:
+``opentelemetry/proto/trace/v1/trace.proto`` and ``common/v1/common.proto``; a test holds both encoders together.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import Event, ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-    from opentelemetry.trace import Link, SpanKind
+    from opentelemetry.trace import SpanKind
 
 T = TypeVar("T")
 
@@ -37,8 +38,11 @@ _parent = struct.Struct(">HQ").pack  # parent_span_id = 4
 # start_time_unix_nano = 7, end_time_unix_nano = 8, flags = 16, all of fixed size.
 _times = struct.Struct("<BQBQHI").pack
 _fixed64 = struct.Struct("<BQ").pack
-_fixed32 = struct.Struct("<BI").pack
 _double = struct.Struct("<Bd").pack
+
+
+class _UncommonError(Exception):
+    """The span says something that only the exporter's encoder knows."""
 
 
 class SpanEncoder:
@@ -57,21 +61,34 @@ class SpanEncoder:
         groups: dict[tuple[int, int], list[bytes]] = {}
         resources: dict[int, Resource] = {}
         scopes: dict[int, InstrumentationScope | None] = {}
+        uncommon: list[ReadableSpan] = []
         for span in spans:
+            try:
+                message = self.span(span)
+            except _UncommonError:
+                uncommon.append(span)
+                continue
             key = _known_as(span._resource, resources), _known_as(span._instrumentation_scope, scopes)
             encoded = groups.get(key)
             if encoded is None:
                 encoded = groups[key] = []
-            encoded.append(field(2, self.span(span)))
+            encoded.append(field(2, message))
         inside: dict[int, list[bytes]] = {which: [self._resource_head(one)] for which, one in resources.items()}
         for (which, scope_id), encoded in groups.items():
             inside[which].append(field(2, self._scope_head(scopes[scope_id]) + b"".join(encoded)))
-        return b"".join([field(1, b"".join(parts)) for parts in inside.values()])
+        body = b"".join([field(1, b"".join(parts)) for parts in inside.values()])
+        if uncommon:
+            from telemetry.traces import exporter
+
+            body += exporter.encode(uncommon, self._scrubber)
+        return body
 
     def span(self, span: ReadableSpan) -> bytes:
-        """One ``Span`` message."""
+        """One ``Span`` message; ``_UncommonError`` where it says too much."""
         context = span._context
         assert context is not None
+        if span._links or span.dropped_attributes or span.dropped_events or span.dropped_links:
+            raise _UncommonError
         parent = span._parent
         trace_id = context.trace_id
         flags = _REMOTE if parent is not None and parent.is_remote else _HAS_REMOTE
@@ -89,11 +106,6 @@ class SpanEncoder:
             self._attributes(parts, 9, attributes)
         if span._events:
             parts += [field(11, self._event(event)) for event in span._events]
-        if span._links:
-            parts += [field(13, self._link(link)) for link in span._links]
-        for number, dropped in ((10, span.dropped_attributes), (12, span.dropped_events), (14, span.dropped_links)):
-            if dropped:
-                parts.append(varint(number << 3) + varint(dropped))
         parts.append(self._status(span))
         return b"".join(parts)
 
@@ -124,7 +136,7 @@ class SpanEncoder:
         return field(1, key.encode(errors="replace")) + field(2, self._any(said))
 
     def _any(self, value: Any) -> bytes:
-        """An ``AnyValue``. What OpenTelemetry has no type for is said as text."""
+        """An ``AnyValue``; ``_UncommonError`` for what is neither text, number nor boolean."""
         if isinstance(value, str):
             return field(1, scrub.text(value).encode(errors="replace"))
         if isinstance(value, bool):
@@ -133,34 +145,14 @@ class SpanEncoder:
             return b"\x18" + varint(value & _WORD)
         if isinstance(value, float):
             return _double(0x21, value)
-        if value is None:
-            return b""
-        if isinstance(value, bytes):
-            return field(7, value)
-        if isinstance(value, Mapping):
-            return field(6, b"".join([field(1, self._pair(str(key), item)) for key, item in value.items()]))
-        if isinstance(value, Sequence):
-            return field(5, b"".join([field(1, self._any(item)) for item in value]))
-        return field(1, str(value).encode(errors="replace"))
+        raise _UncommonError
 
     def _event(self, event: Event) -> bytes:
         parts = [_fixed64(0x09, event.timestamp), field(2, event.name.encode(errors="replace"))]
         if event.attributes:
             self._attributes(parts, 3, event.attributes)
         if event.dropped_attributes:
-            parts.append(b"\x20" + varint(event.dropped_attributes))
-        return b"".join(parts)
-
-    def _link(self, link: Link) -> bytes:
-        context = link.context
-        parts = [_ids(0x0A10, context.trace_id >> 64, context.trace_id & _WORD, 0x1208, context.span_id)]
-        if context.trace_state:
-            parts.append(field(3, context.trace_state.to_header().encode(errors="replace")))
-        if link.attributes:
-            self._attributes(parts, 4, link.attributes)
-        if link.dropped_attributes:
-            parts.append(b"\x28" + varint(link.dropped_attributes))
-        parts.append(_fixed32(0x35, _REMOTE if context.is_remote else _HAS_REMOTE))
+            raise _UncommonError
         return b"".join(parts)
 
     def _status(self, span: ReadableSpan) -> bytes:
