@@ -44,6 +44,7 @@ HOW = (
     "A fresh interpreter per sample, byte code cached, on one core; from its start to the end of the statement, the"
     " bare interpreter of the same round taken off. `every sink` is Loki, OTLP traces and metrics push. Since laziness"
     " moves a cost and does not remove it, the last row goes on until the receiver has taken one span and one line."
+    " Importing is computing: on an idle machine wall and CPU time agree, on a busy one only CPU time tells."
 )
 
 
@@ -58,19 +59,20 @@ def bench(options: Options, sink: Sink) -> Bench:
         wall[name].append(lived)
         cpu[name].append(used)
     more = {name: spread(over(wall[name], wall[BARE])) for name in NAMES}
+    work = {name: spread(over(cpu[name], cpu[BARE])) for name in NAMES}
     return Bench(
         key="B6",
         title="Import and setup",
         how=HOW,
         tables=(
-            _table("Wall time over the bare interpreter", more, chart=True),
-            _table("CPU time over the bare interpreter", {n: spread(over(cpu[n], cpu[BARE])) for n in NAMES}),
+            _table("CPU time over the bare interpreter", work, chart=True),
+            _table("Wall time over the bare interpreter", more),
             _shares(programs[EVERY], options),
         ),
         targets=(
-            Target("import telemetry", more[IMPORT].median, 60, "at most", "ms"),
-            Target("import and setup(), nothing configured", more[PLAIN].median, 220, "at most", "ms"),
-            Target("import and setup(), every sink on", more[EVERY].median, 450, "at most", "ms"),
+            Target("import telemetry", work[IMPORT].median, 60, "at most", "ms"),
+            Target("import and setup(), nothing configured", work[PLAIN].median, 220, "at most", "ms"),
+            Target("import and setup(), every sink on", work[EVERY].median, 450, "at most", "ms"),
         ),
         notes=(f"The bare interpreter: {spread(wall[BARE]).median:.0f} ms.",),
     )
