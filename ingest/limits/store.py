@@ -160,12 +160,12 @@ class Store:
                     answer = await self._run(script, keys, values, deadline=deadline)
         except (TimeoutError, exceptions.TimeoutError):
             raise StoreDown("timeout", f"no answer within {BUDGET:g} s") from None
-        except exceptions.ConnectionError as error:
+        except (exceptions.AuthenticationError, exceptions.BusyLoadingError) as error:
+            raise StoreDown("refused", str(error)) from None
+        except (exceptions.ConnectionError, OSError) as error:
             raise StoreDown("connection", str(error)) from None
         except exceptions.RedisError as error:
             raise StoreDown("refused", str(error)) from None
-        except OSError as error:
-            raise StoreDown("connection", str(error)) from None
         self._ahead = int(answer[-1]) - time.monotonic() * 1000
         return answer
 
