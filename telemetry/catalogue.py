@@ -60,7 +60,8 @@ LABELS: dict[str, str] = {
     "metric": "name of the metric that was guarded",
     "reason": "why: of a dropped record one of the ledger's closed list; of noise `extension`, `script_error` or "
     "`resize_observer`; of a store's error `timeout`, `connection`, `refused` or `late`",
-    "result": "`accepted` (logged), `duplicate` (counted as a repeat), `noise`, or why the report was refused",
+    "result": "of a report `accepted` (logged), `duplicate` (counted as a repeat), `noise`, or why it was refused; of "
+    "a stack `resolved`, `unmapped` (no map knows it), `dropped` (too many waited) or `failed`",
     "signal": "`logs`, `traces` or `metrics`",
     "sink": "name of the network sink",
     "transport": "`event_stream` or `websocket`",
@@ -96,6 +97,13 @@ METRICS: dict[str, MetricSpec] = _index(
         kind="counter",
         labels=("result",),
         help="Browser error reports received, by what became of them.",
+        origin="ingest.errors",
+    ),
+    MetricSpec(
+        name="frontend_sourcemaps_total",
+        kind="counter",
+        labels=("result",),
+        help="Stacks of new browser errors given to the source map worker, by what became of them.",
         origin="ingest.errors",
     ),
     MetricSpec(

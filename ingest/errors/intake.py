@@ -5,6 +5,7 @@ Noise is dropped first, so that it opens no window and takes no place among a pr
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
@@ -17,10 +18,13 @@ from ingest.errors.fingerprint import fingerprint
 from ingest.errors.line import EVENT, LOGGER, ready_line
 from ingest.errors.noise import noise
 from ingest.errors.report import Report
+from ingest.errors.sourcemaps import EVENT as SOURCE_EVENT
+from ingest.errors.sourcemaps import SourceMaps
 from ingest.limits import Closing, Decision, Limits, Thresholds
 from ingest.limits.rules import Refusal
 from ingest.principal import Principal
 from ingest.settings import Settings
+from telemetry.logs import ReadyLine
 from telemetry.metrics.registry import counter
 
 Outcome = Literal["accepted", "duplicate", "noise"]
@@ -40,12 +44,17 @@ class Intake:
         self._logger = logging.getLogger(LOGGER)
         self._errors = counter("frontend_errors_total")
         self._noise = counter("frontend_noise_total")
+        self._sourcemaps = SourceMaps(settings.sourcemaps, self._resolved, clock) if settings.sourcemaps else None
 
     @asynccontextmanager
     async def running(self, _app: object = None) -> AsyncIterator[None]:
         """Close windows in time while inside, and all of them at the end."""
-        async with self._limits.running():
-            yield
+        try:
+            async with self._limits.running():
+                yield
+        finally:
+            if self._sourcemaps is not None:
+                await asyncio.to_thread(self._sourcemaps.close)
 
     async def admit(self, principal: Principal) -> Decision:
         """Whether a report of ``principal`` may come in now. Limits are a person's, whatever the workspace."""
@@ -69,10 +78,15 @@ class Intake:
             return "duplicate"
         line = ready_line(report, principal, self._clock(), seen.fingerprint)
         self._logger.error(EVENT, extra={"ready_line": line})
+        if self._sourcemaps is not None:
+            self._sourcemaps.offer(report, seen.fingerprint)
         return "accepted"
 
     def _close(self, closing: Closing) -> None:
         self._logger.error(EVENT, extra={"ready_line": closing_line(closing, self._clock())})
+
+    def _resolved(self, line: ReadyLine) -> None:
+        self._logger.info(SOURCE_EVENT, extra={"ready_line": line})
 
 
 def too_many(refused: Refusal, retry_after: int) -> Answer:

@@ -83,15 +83,16 @@ def ready_line(report: Report, principal: Principal, now: float, fp: str) -> Rea
     line += f' message="{values["message"]}" stack="{values["stack"]}"'
     fields: dict[str, str | int] = {"ts": ts, "level": "error", "logger": LOGGER, "msg": EVENT}
     for name in ("email", "workspace", "kind", "url", "build"):
-        fields[name] = _plain(values[name])
+        fields[name] = unescaped(values[name])
     fields["fp"] = fp
     fields["repeat"] = report.repeat
     for name, value in extra.items():
-        fields[name] = _plain(value)
+        fields[name] = unescaped(value)
     for name in ("message", "stack"):
-        fields[name] = _plain(values[name])
+        fields[name] = unescaped(values[name])
     return ReadyLine(line=line, fields=fields, trace_id=report.trace_id)
 
 
-def _plain(escaped: str) -> str:
+def unescaped(escaped: str) -> str:
+    """What a reader finds in a value that is written ``escaped``."""
     return _unescape(f'"{escaped}"') if "\\" in escaped else escaped
