@@ -7,6 +7,10 @@ Protocol: OTLP specification 1.x, "OTLP/HTTP Response" and "Failures".
 
 from __future__ import annotations
 
+import os
+import re
+import threading
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +28,10 @@ _METHODS: dict[Signal, str] = {
 }
 # OTLP specification, "Failures": RESOURCE_EXHAUSTED only where the server says when to come back.
 _RETRYABLE = {"CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"}
+# What grpc-go, the C core and grpc-java answer, under RESOURCE_EXHAUSTED too, to what HTTP answers 413.
+_TOO_LARGE = re.compile("larger than max|exceeds maximum size")
+# By itself gRPC would wait up to two minutes before it looks again whether a server is back.
+_CHANNEL_OPTIONS = (("grpc.initial_reconnect_backoff_ms", 500), ("grpc.max_reconnect_backoff_ms", 2000))
 
 
 class Channel(Protocol):
@@ -110,33 +118,67 @@ class GrpcChannel:
         self._method = _METHODS[signal]
         self._channel: Any = None
         self._call: Any = None
+        self._flying: Any = None
+        self._calling = threading.Lock()
+        self._held = False
 
     def export(self, body: bytes, timeout: float) -> Verdict:
         """Call Export with ``body`` as the encoded request."""
         import grpc
 
-        if self._call is None:
-            self._channel = self._open(grpc)
-            self._call = self._channel.unary_unary(self._method)
         metadata = tuple((name.lower(), value) for name, value in self._target.headers.items())
-        try:
-            answer = self._call(body, timeout=min(timeout, self._target.timeout), metadata=metadata)
-        except grpc.RpcError as error:
-            return grpc_verdict(error.code().name, error.details() or "", _retry_info(error))
+        with self._calling:
+            if self._call is None:
+                _forks_wait_for(self)
+                self._channel = self._open(grpc)
+                self._call = self._channel.unary_unary(self._method)
+            self._flying = self._call.future(body, timeout=min(timeout, self._target.timeout), metadata=metadata)
+            try:
+                answer = self._flying.result()
+            except grpc.FutureCancelledError:
+                return Verdict("retry", message="OTLP call cancelled: the process forked")
+            except grpc.RpcError as error:
+                return grpc_verdict(error.code().name, error.details() or "", _retry_info(error))
+            finally:
+                self._flying = None
         rejected, why = _partial(answer)
         return Verdict("delivered", rejected=rejected, message=f"OTLP refused {rejected}: {why}" if rejected else "")
+
+    def before_fork(self) -> None:
+        """Have no call under way while the process forks: gRPC would stand still, here and in the child.
+
+        A call that takes long is cancelled; the Shipper sends it again.
+        """
+        for _ in range(20):
+            if self._calling.acquire(timeout=0.05):
+                self._held = True
+                return
+            flying = self._flying
+            if flying is not None:
+                flying.cancel()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        if self._held:
+            self._held = False
+            self._calling.release()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew."""
+        self._held, self._flying, self._calling = False, None, threading.Lock()
 
     def _open(self, grpc: Any) -> Any:
         from urllib.parse import urlsplit
 
         parts = urlsplit(self._target.endpoint)
-        address = f"{parts.hostname}:{parts.port or 4317}"
+        host = parts.hostname or "localhost"
+        address = f"{f'[{host}]' if ':' in host else host}:{parts.port or 4317}"
         compression = grpc.Compression.Gzip if self._target.compression == "gzip" else grpc.Compression.NoCompression
         if not self._target.insecure:
             files = [self._target.certificate, self._target.client_key, self._target.client_certificate]
             credentials = grpc.ssl_channel_credentials(*(_read(path) for path in files))
-            return grpc.secure_channel(address, credentials, compression=compression)
-        return grpc.insecure_channel(address, compression=compression)
+            return grpc.secure_channel(address, credentials, _CHANNEL_OPTIONS, compression)
+        return grpc.insecure_channel(address, _CHANNEL_OPTIONS, compression)
 
     def close(self) -> None:
         """Close the channel."""
@@ -145,12 +187,47 @@ class GrpcChannel:
             opened.close()
 
 
+_channels: weakref.WeakSet[GrpcChannel] = weakref.WeakSet()
+_forking = threading.Lock()
+_hooked = False
+
+
+def _forks_wait_for(channel: GrpcChannel) -> None:
+    """Register our hooks after gRPC's own (it is imported by now), so that ours run before them."""
+    global _hooked
+    _channels.add(channel)
+    if not _hooked and hasattr(os, "register_at_fork"):
+        _hooked = True
+        os.register_at_fork(
+            before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+        )
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    for channel in list(_channels):
+        channel.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for channel in list(_channels):
+        channel.after_fork_in_parent()
+    _forking.release()
+
+
+def _after_fork_in_child() -> None:
+    for channel in list(_channels):
+        channel.after_fork_in_child()
+    _forking.release()
+
+
 def grpc_verdict(code: str, details: str, retry_after: float | None) -> Verdict:
     """What a gRPC status means for an export."""
     message = f"OTLP answered {code}: {details}"
     if code in _RETRYABLE or (code == "RESOURCE_EXHAUSTED" and retry_after is not None):
         return Verdict("retry", retry_after=retry_after, message=message)
-    return Verdict("split" if code == "INVALID_ARGUMENT" else "rejected", message=message)
+    split = code == "INVALID_ARGUMENT" or (code == "RESOURCE_EXHAUSTED" and _TOO_LARGE.search(details) is not None)
+    return Verdict("split" if split else "rejected", message=message)
 
 
 def _retry_info(error: Any) -> float | None:
