@@ -586,7 +586,12 @@ async def test_a_caller_that_leaves_takes_no_fetch_from_the_others(issuer, token
         {**RSA.entry, "n": "AQAB"},
         {**RSA.entry, "n": "A" * 100_000},
         {**RSA.entry, "e": None},
-        {**RSA.entry, "d": "AQAB"},
+        {
+            **jwt.get_algorithm_by_name("RS256").to_jwk(RSA.private, as_dict=True),
+            "kid": "private",
+            "key_ops": ["verify"],
+        },
+        {**jwt.get_algorithm_by_name("ES256").to_jwk(EC.private, as_dict=True), "kid": "private"},
         {**RSA.entry, "kid": 7},
         {**EC.entry, "crv": "P-999"},
         {**EC.entry, "x": EC.entry["y"]},
