@@ -15,7 +15,7 @@ const WINDOW_MS = 10_000;
 const PAUSE_MS = 60_000; // after a failure that names no time of its own
 const PACE_MS = 1_000; // between posts, once BURST were made or one failed: the service takes one a second
 const BURST = 10;
-const MOST_REPEATS = 1_000; // what the service takes in one report
+const MOST_REPEATS = 1_000; // what the service takes in one report; more within one window are not told
 const MOST_ENTRIES = 100;
 const KEEPALIVE_BYTES = 60_000; // the browser refuses keepalive beyond 65,536 in flight, ours and the page's
 const KEEPALIVE_LEAST = 4_000; // what each post counts for at least: browsers refuse too many of them as well
@@ -128,13 +128,13 @@ export const install = (options) => {
       if (++posts >= BURST || pausedUntil) pacedUntil = now + PACE_MS;
       wake(entry, entry.span);
       entry.span *= 2; // an error that goes on and on leaves posts for others
-      post(entry, Math.min(entry.unsent, MOST_REPEATS));
+      post(entry, Math.min(entry.unsent, MOST_REPEATS), end);
       entry.unsent = 0;
     }
   };
 
-  /** @param {Entry} entry @param {number} repeat */
-  const post = async (entry, repeat) => {
+  /** @param {Entry} entry @param {number} repeat @param {boolean} [end] */
+  const post = async (entry, repeat, end) => {
     const body = `{"repeat":${repeat},${entry.body}`;
     const size = Math.max(bytes(body), KEEPALIVE_LEAST);
     const alive = flying + size > KEEPALIVE_BYTES ? 0 : size;
@@ -146,7 +146,7 @@ export const install = (options) => {
       if (o.getToken && !token) {
         posts--;
         wait = WINDOW_MS; // nobody has signed in yet
-      } else if (token || room || document.visibilityState === "visible" || !navigator.sendBeacon(endpoint, body)) {
+      } else if (token || room || !end || !navigator.sendBeacon(endpoint, body)) {
         // A beacon carries no header: it is for principals whom the browser itself carries.
         const { status, headers } = await send(endpoint, {
           method: "POST",
@@ -228,17 +228,18 @@ export const install = (options) => {
     }
   };
 
-  const flushAll = () => entries.forEach((entry) => entry.unsent && flush(entry, true));
+  /** @param {boolean} end */
+  const flushAll = (end) => entries.forEach((entry) => entry.unsent && flush(entry, end));
 
   /** @type {Record<string, (event: any) => void>} */
   const handlers = {
     error: (event) => event.message && capture("error", event.error ?? event.message, event),
     unhandledrejection: (event) => capture("unhandledrejection", event.reason),
-    pagehide: flushAll,
-    visibilitychange: () => document.visibilityState === "visible" || flushAll(),
+    pagehide: () => flushAll(true),
+    visibilitychange: () => document.visibilityState === "hidden" && flushAll(true),
     online() {
       pausedUntil = 0;
-      flushAll();
+      flushAll(false);
     },
   };
   for (const type in handlers) globalThis.addEventListener?.(type, handlers[type], { signal: listening.signal });
