@@ -7,7 +7,7 @@ ARGS ?=
 TYPING := tests/typing
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lint format types bench docs backends lock clean
+.PHONY: help env demo test lint format types bench fuzz docs backends lock clean
 
 help: ## what each verb does
 	@echo 'Fleetglass. Verbs:'
@@ -52,6 +52,10 @@ $(TYPING)/node_modules/.package-lock.json: $(TYPING)/package-lock.json
 bench: env ## run the benchmarks side by side; writes docs/benchmarks/ (about five minutes)
 	@echo '==> bench: writes tables, JSON and charts to docs/benchmarks/'
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+fuzz: env ## hostile browser reports until something breaks (ARGS='-max_total_time=600', or 'bulk 1000000 7')
+	@echo '==> fuzz: the core of the errors route under libFuzzer; Ctrl-C ends it'
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 docs: env ## write docs/reference/ from the code
 	@echo '==> docs: reference pages'
