@@ -5,9 +5,10 @@ SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
 TYPING := tests/typing
+PAGES := tests/browser
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lint format types bench fuzz docs backends lock clean
+.PHONY: help env demo test lint format types bench fuzz docs browser backends lock clean
 
 help: ## what each verb does
 	@echo 'Fleetglass. Verbs:'
@@ -37,17 +38,23 @@ format: env ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-types: env $(TYPING)/node_modules/.package-lock.json ## mypy strict on the code, mypy and pyright strict on the public API
+types: env $(TYPING)/node_modules/.package-lock.json $(PAGES)/node_modules/.package-lock.json ## mypy strict on the code, mypy and pyright on the public API, tsc on the browser client
 	@echo '==> types: mypy strict on telemetry, ingest, examples, tools and $(TYPING)'
 	@$(BIN)/mypy
 	@echo '==> types: pyright strict on $(TYPING)'
 	@$(TYPING)/node_modules/.bin/pyright --pythonpath $(BIN)/python --project $(TYPING)/pyrightconfig.json
+	@echo '==> types: tsc strict on ingest/browser and a console that uses it'
+	@$(PAGES)/node_modules/.bin/tsc -p $(PAGES)/tsconfig.json
 
-$(TYPING)/node_modules/.package-lock.json: $(TYPING)/package-lock.json
-	@command -v npm >/dev/null || { echo 'make types needs Node.js with npm for pyright: install nodejs and npm.' >&2; exit 1; }
-	@echo '==> types: fetching pyright (once)'
-	@npm ci --prefix $(TYPING) --no-fund --no-audit --loglevel=error
+%/node_modules/.package-lock.json: %/package-lock.json
+	@command -v npm >/dev/null || { echo 'This verb needs Node.js with npm: install nodejs and npm.' >&2; exit 1; }
+	@echo '==> npm ci in $* (once)'
+	@npm ci --prefix $* --no-fund --no-audit --loglevel=error
 	@touch $@
+
+browser: env $(PAGES)/node_modules/.package-lock.json ## minify ingest/browser into what the service serves
+	@echo '==> browser: ingest/browser/min'
+	@$(BIN)/python tools/browser.py
 
 bench: env ## run the benchmarks side by side; writes docs/benchmarks/ (about five minutes)
 	@echo '==> bench: writes tables, JSON and charts to docs/benchmarks/'
@@ -72,5 +79,5 @@ lock: env ## resolve pyproject.toml again into requirements.lock (ARGS=--upgrade
 
 clean: ## remove .venv, caches and node_modules (the built backends stay)
 	@echo '==> clean'
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist $(TYPING)/node_modules
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist $(TYPING)/node_modules $(PAGES)/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
