@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     _forget_settings()
     token = secrets.token_urlsafe(12)
-    # No dedupe window: whoever presses a button twice wants to see two lines.
+    # No dedupe window here: the page's client counts repeats, and who sends curl twice wants to see two lines.
     tokens = {token: Principal("dev@example.com", "demo", ("member",))}
     settings = Settings.load({"tokens": tokens, "dedupe_window": 0})
     listener = _listen(options.port)

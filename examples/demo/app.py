@@ -34,7 +34,7 @@ def create_app(
             *_page_routes(feed, token=token, service=service, stopping=stopping),
             create_static_files_router("/static", directories=[STATIC], cache_control=_FRESH, include_in_schema=False),
         ],
-        plugins=[IngestPlugin(settings), TelemetryPlugin(exclude=["/", "/static/*", "/demo/*"])],
+        plugins=[IngestPlugin(settings), TelemetryPlugin(exclude=["/", "/static/*", "/telemetry/*", "/demo/*"])],
         lifespan=[shop_client(base_url)],
         logging_config=None,
     )

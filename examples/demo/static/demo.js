@@ -5,8 +5,11 @@ import * as counters from "/static/counters.js";
 import { byId, element, shortId } from "/static/element.js";
 import * as journey from "/static/journey.js";
 import * as lines from "/static/lines.js";
-import { install } from "/static/report.js";
+import { watchReports } from "/static/reports.js";
 import * as traces from "/static/traces.js";
+import { install } from "/telemetry/browser.js";
+import { feedbackUrl } from "/telemetry/feedback.js";
+import { traceId } from "/telemetry/trace.js";
 
 let selected = null;
 let session = null;
@@ -125,21 +128,14 @@ async function setUp() {
   addEventListener("keydown", (event) => {
     if (event.key === "Escape" && selected !== null) follow(selected);
   });
-  const config = await json("/api/config");
   await renew();
-  if (config.feedback_url !== null) {
-    byId("feedback").href = config.feedback_url;
+  const feedback = await feedbackUrl();
+  if (feedback !== null) {
+    byId("feedback").href = feedback;
     byId("feedback").hidden = false;
   }
-  install({
-    getToken: () => session.token,
-    build: "development",
-    onReport(report, answer) {
-      answer.then(({ status, ms, traceId }) => {
-        if (!report.trace_id) journey.answered(status, ms, traceId);
-      });
-    },
-  });
+  install({ getToken: () => session.token, build: "development", traceId });
+  watchReports(journey.reported);
   for (const button of document.querySelectorAll("[data-action]")) {
     button.addEventListener("click", () => actions[button.dataset.action]());
     button.disabled = false;

@@ -3,7 +3,9 @@
 import { byId, duration, element, shortId } from "/static/element.js";
 
 const steps = Object.fromEntries([...byId("journey").children].map((step) => [step.dataset.step, step]));
+const NOTICED_MS = 700;
 let current = null;
+let hint;
 
 /** Start anew; `kind` is that of the frontend line that is waited for, null when an access line is. */
 export function start(text, kind) {
@@ -12,10 +14,19 @@ export function start(text, kind) {
   put("server", "wait", "waiting …");
   put("line", "wait", "waiting …");
   put("trace", "wait", "waiting …");
+  clearTimeout(hint);
+  if (kind) hint = setTimeout(put, NOTICED_MS, "server", "wait", "counted as a repeat, told soon");
+}
+
+/** The client has posted a report: of a click on a call, the answer is that of the call. */
+export function reported(status, ms, traceId) {
+  clearTimeout(hint);
+  if (current?.traceId === null) answered(status, ms, traceId);
 }
 
 export function answered(status, ms, traceId = null) {
   if (current === null) return;
+  clearTimeout(hint);
   current.traceId = traceId ?? current.traceId;
   const mood = status >= 200 && status < 400 ? "good" : "bad";
   put("server", mood, status === 0 ? "not reachable" : `${status} in ${duration(ms)}`);
