@@ -17,8 +17,9 @@ STACK = f"TypeError: x\n    at n ({BUNDLE}:1:30)\n    at r ({BUNDLE}:1:63)\n    
 def test_a_new_error_is_told_twice_with_one_fingerprint(tmp_path: Path) -> None:
     maps = tmp_path / "maps" / "assets"
     shutil.copytree(MAPS, maps)
+    environ = {"FLEETGLASS_SOURCEMAPS": str(maps.parent), "FLEETGLASS_DEDUPE_WINDOW": "10"}
     with Receiver() as receiver:
-        with serving(tmp_path, receiver, FLEETGLASS_SOURCEMAPS=str(maps.parent)) as (server, address):
+        with serving(tmp_path, receiver, **environ) as (server, address):
             assert post(address, report(stack=STACK, release="1.4.2")).status == 204
             receiver.wait_for(lambda receiver: any(" frontend-source " in line.line for line in receiver.lines))
             assert post(address, report(stack=STACK, release="1.4.3")).status == 204
