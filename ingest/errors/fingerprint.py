@@ -30,8 +30,10 @@ _MANY = 1024  # remembered outcomes: errors repeat, and most of a fingerprint's 
 _PREFIX = re.compile(r"(?:Uncaught )?(?:\(in promise\):? )?(?:Error: Uncaught )?(?:\(in promise\):? )?")
 # A quoted part ends at the next mark of its kind, at the line's end at the latest: no quantifier here can take
 # the same text twice. Words are entered at their start only (the lookbehind) and never given back.
+# React and Angular say in production what happened by a number alone, which is kept.
 _FOLD = re.compile(
-    r'"[^"\n]*+"?'
+    r"(?P<code>React error #[0-9]{1,4}|(?<![A-Za-z0-9_])NG-?0[0-9]{2,6}(?![A-Za-z0-9_]))"
+    r'|"[^"\n]*+"?'
     r"|(?<![A-Za-z0-9_])'[^'\n]*+'(?![A-Za-z0-9_])"
     r"|`[^`\n]*+`?"
     r"|“[^“”\n]*+”|‘[^‘’\n]*+’|«[^«»\n]*+»|「[^「」\n]*+」"
@@ -65,10 +67,15 @@ def _folded(message: str) -> str:
     return " ".join(_FOLD.sub(_replacement, message).split())[:_MESSAGE_KEPT]
 
 
-def _replacement(match: re.Match[str]) -> str:
-    if match.lastgroup is None:
-        return '"*"'
-    return folded_file(match["url"][-_FILE_READ:]) if match.lastgroup == "url" else "#"
+def _replacement(found: re.Match[str]) -> str:
+    match found.lastgroup:
+        case None:
+            return '"*"'
+        case "code":
+            return found["code"]
+        case "url":
+            return folded_file(found["url"][-_FILE_READ:])
+    return "#"
 
 
 def _places(stack: str) -> list[str]:

@@ -92,6 +92,14 @@ def test_apostrophes_are_no_quotes_and_words_are_no_ids(one, other):
     assert of(one) != of(other)
 
 
+def test_numbers_by_which_frameworks_name_their_errors_are_kept():
+    react = "Error: Minified React error #{}; visit https://react.dev/errors/{}?args[]={} for the full message"
+    assert of(react.format(418, 418, "HTML")) == of(react.format(418, 418, "text"))
+    assert of(react.format(418, 418, "")) != of(react.format(423, 423, ""))
+    assert of("Error: NG0100") != of("Error: NG0950")
+    assert of("Job #17 failed") == of("Job #18 failed")
+
+
 @pytest.mark.parametrize(
     ("file", "folded"),
     [
