@@ -146,7 +146,7 @@ export const install = (options) => {
       if (o.getToken && !token) {
         posts--;
         wait = WINDOW_MS; // nobody has signed in yet
-      } else if (token || room || !end || !navigator.sendBeacon(endpoint, body)) {
+      } else if (token || room || !end || !navigator.sendBeacon?.(endpoint, body)) {
         // A beacon carries no header: it is for principals whom the browser itself carries.
         const { status, headers } = await send(endpoint, {
           method: "POST",
