@@ -39,3 +39,10 @@ UNAUTHORIZED: Final = problem(
     [(b"www-authenticate", b"Bearer")],
 )
 FORBIDDEN: Final = problem(403, "Forbidden", "The caller's roles don't allow this.")
+
+
+def declares_more(length: bytes, limit: int) -> bool:
+    """Whether the value of a ``Content-Length`` header is a number above ``limit``; false for what is no number."""
+    # The count of digits first: int() of thousands of digits is a ValueError.
+    digits = length.strip().lstrip(b"0")
+    return digits.isdigit() and (len(digits) > len(str(limit)) or int(digits) > limit)

@@ -13,6 +13,8 @@ from ingest.cors import CORS
 from ingest.errors.document import document_errors_route
 from ingest.errors.intake import Intake
 from ingest.errors.route import errors_route
+from ingest.faro.document import document_faro_route
+from ingest.faro.route import faro_route
 from ingest.principal import Gate, Resolver, configured_resolver
 from ingest.routes.browser import browser_routes
 from ingest.routes.config import config_route
@@ -51,6 +53,7 @@ def create_app(settings: Settings, *, resolver: Resolver | None = None) -> Lites
         logging_config=None,
     )
     document_errors_route(app)
+    document_faro_route(app)
     if settings.allowed_origins:
         app.asgi_handler = CORS(  # type: ignore[assignment]  # scope types
             app.asgi_handler, settings.allowed_origins, also=[settings.workspace_header]
@@ -87,7 +90,13 @@ def ingest_routes(
     ``FirstOf(own, configured_resolver(settings))``.
     """
     gate = _gate(settings, resolver or configured_resolver(settings))
-    return [errors_route(gate, intake or Intake(settings)), config_route(settings.feedback_url), *browser_routes()]
+    intake = intake or Intake(settings)
+    return [
+        errors_route(gate, intake),
+        faro_route(gate, intake),
+        config_route(settings.feedback_url),
+        *browser_routes(),
+    ]
 
 
 def _gate(settings: Settings, resolver: Resolver) -> Gate:

@@ -15,13 +15,19 @@ from telemetry.web.protocol import ASGIApp, Message, Receive, Scope, Send
 ALLOWED_HEADERS: Final = (
     "authorization",
     "baggage",
+    "content-encoding",
     "content-type",
     "idempotency-key",
     "traceparent",
     "tracestate",
+    "x-api-key",
+    "x-faro-session-id",
     "x-workspace",
 )
-"""Request headers that pages may send: credentials, trace context, and what Grafana's Faro Web SDK always adds."""
+"""Request headers that pages may send: credentials, trace context, and what Grafana's Faro Web SDK adds.
+
+A header of the SDK that is missing here fails every preflight: https://github.com/grafana/faro-web-sdk/issues/386
+"""
 
 _MAX_AGE_SECONDS = 7200  # the longest that Chromium keeps a preflight
 _VARY = b"origin"

@@ -55,6 +55,7 @@ LABELS: dict[str, str] = {
     "http_request_method": "request method in capitals, `_OTHER` when it is not a known one",
     "http_route": "route template (`/users/{id}`), `unmatched` when no route took the request",
     "http_response_status_code": "status code of the response, as three digits",
+    "item": "`logs`, `measurements`, `events`, `traces`, or `replays` (exceptions under an `Idempotency-Key` once more)",
     "kind": "what the browser caught: `error`, `unhandledrejection`, `react`, `other`",
     "label": "name of the label whose values went over the limit",
     "metric": "name of the metric that was guarded",
@@ -84,6 +85,13 @@ METRICS: dict[str, MetricSpec] = _index(
         labels=("kind",),
         help="Browser errors accepted, counted as often as the page says they occurred.",
         origin="ingest.errors",
+    ),
+    MetricSpec(
+        name="frontend_faro_ignored_total",
+        kind="counter",
+        labels=("item",),
+        help="Items of Faro batches that are no new browser errors: other signals, and exceptions sent again.",
+        origin="ingest.faro",
     ),
     MetricSpec(
         name="frontend_noise_total",

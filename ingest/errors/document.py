@@ -52,21 +52,21 @@ def _operation() -> Operation:
             "204": OpenAPIResponse(
                 description="Logged; or counted as a repeat, to be logged when its window ends; or dropped as noise."
             ),
-            "400": _problem("Not a JSON object in UTF-8, or nested too deeply."),
-            "401": _problem("No valid token.", "www-authenticate"),
-            "403": _problem(
+            "400": problem_response("Not a JSON object in UTF-8, or nested too deeply."),
+            "401": problem_response("No valid token.", "www-authenticate"),
+            "403": problem_response(
                 "A cookie or a proxy's session from an origin that is not allowed, or a workspace that the caller is "
                 "not entitled to."
             ),
-            "405": _problem("Any method but POST.", "allow"),
-            "413": _problem(f"More than {MAX_BODY_BYTES:,} bytes, declared or counted."),
-            "415": _problem("A Content-Encoding other than identity, or another Content-Type."),
-            "429": _problem(
+            "405": problem_response("Any method but POST.", "allow"),
+            "413": problem_response(f"More than {MAX_BODY_BYTES:,} bytes, declared or counted."),
+            "415": problem_response("A Content-Encoding other than identity, or another Content-Type."),
+            "429": problem_response(
                 "More reports than the caller, or all callers together, may send; Retry-After says in how many "
                 "seconds to try again.",
                 "retry-after",
             ),
-            "503": _problem("Who is speaking can't be found out now.", "retry-after"),
+            "503": problem_response("Who is speaking can't be found out now.", "retry-after"),
         },
     )
 
@@ -100,7 +100,8 @@ def _report() -> Schema:
     )
 
 
-def _problem(description: str, header: str | None = None) -> OpenAPIResponse:
+def problem_response(description: str, header: str | None = None) -> OpenAPIResponse:
+    """A response whose body is a problem (RFC 9457), with ``header`` in it."""
     schema = Schema(
         type=OpenAPIType.OBJECT,
         required=["title", "status", "detail"],

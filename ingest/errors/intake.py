@@ -60,6 +60,10 @@ class Intake:
         """Whether a report of ``principal`` may come in now. Limits are a person's, whatever the workspace."""
         return await self._limits.admit(principal.email)
 
+    def give_back(self, principal: Principal) -> None:
+        """Undo ``admit``: what came held no report."""
+        self._limits.give_back(principal.email)
+
     async def take(self, report: Report, principal: Principal) -> Outcome:
         """Log ``report``, or count it, or drop it; the caller counts the outcome as the report's result."""
         why = noise(report) if self._dropped else None
@@ -76,14 +80,20 @@ class Intake:
         self._errors.child(report.kind).inc(report.repeat)
         if seen.counted:
             return "duplicate"
-        line = ready_line(report, principal, self._clock(), seen.fingerprint)
-        self._logger.error(EVENT, extra={"ready_line": line})
+        self._log(ready_line(report, principal, self._clock(), seen.fingerprint))
         if self._sourcemaps is not None:
             self._sourcemaps.offer(report, seen.fingerprint)
         return "accepted"
 
     def _close(self, closing: Closing) -> None:
-        self._logger.error(EVENT, extra={"ready_line": closing_line(closing, self._clock())})
+        self._log(closing_line(closing, self._clock()))
+
+    def _log(self, line: ReadyLine) -> None:
+        logger = self._logger
+        if logger.isEnabledFor(logging.ERROR):
+            # What logger.error() does, without its search through the stack for the caller, who is always this one.
+            extra = {"ready_line": line}
+            logger.handle(logger.makeRecord(LOGGER, logging.ERROR, __file__, 0, EVENT, (), None, "_log", extra))
 
     def _resolved(self, line: ReadyLine) -> None:
         self._logger.info(SOURCE_EVENT, extra={"ready_line": line})

@@ -89,6 +89,15 @@ def _decode(body: bytes) -> _Wire:
 
 
 def _decode_leniently(body: bytes) -> _Wire:
+    value = lenient_object(body)
+    return _Wire(**{name: value[name] for name in _Wire.__struct_fields__ if name in value})
+
+
+def lenient_object(body: bytes) -> dict[str, Any]:
+    """The JSON object that ``body`` is, with half surrogates, NaN and raw line ends in strings as they are.
+
+    Raises ``Unreadable``, and ``RecursionError`` for one that is nested some 1,000 deep.
+    """
     if not body.strip():
         raise Unreadable("The body is empty; a JSON object is expected.")
     try:
@@ -101,7 +110,7 @@ def _decode_leniently(body: bytes) -> _Wire:
         raise Unreadable("The body is not valid JSON.") from None
     if not isinstance(value, dict):
         raise Unreadable("The body is valid JSON, but not an object.")
-    return _Wire(**{name: value[name] for name in _Wire.__struct_fields__ if name in value})
+    return value
 
 
 def _integer(digits: str) -> float:
@@ -112,17 +121,17 @@ def _integer(digits: str) -> float:
 def _report(wire: _Wire) -> Report:
     return Report(
         kind=_kind(wire.kind),
-        message=_text(wire.message),
-        stack=_text(wire.stack),
-        url=_text(wire.url),
-        build=_text(wire.build),
-        release=_text(wire.release),
-        trace_id=_trace_id(wire.trace_id),
+        message=as_text(wire.message),
+        stack=as_text(wire.stack),
+        url=as_text(wire.url),
+        build=as_text(wire.build),
+        release=as_text(wire.release),
+        trace_id=as_trace_id(wire.trace_id),
         repeat=_repeat(wire.repeat),
     )
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Strings as they are, null as nothing, everything else as the JSON it was."""
     if isinstance(value, str):
         return value
@@ -146,7 +155,8 @@ def _repeat(value: Any) -> int:
     return int(min(max(value, 1), MAX_REPEAT))
 
 
-def _trace_id(value: Any) -> str | None:
+def as_trace_id(value: Any) -> str | None:
+    """32 lowercase hex digits, not all of them 0; None for anything else."""
     if not isinstance(value, str) or len(value) != _TRACE_ID_CHARACTERS:
         return None
     digits = value.lower()

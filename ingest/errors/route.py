@@ -13,7 +13,7 @@ from litestar.handlers import asgi
 from litestar.handlers.asgi_handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send, WebSocketCloseEvent
 
-from ingest.answers import Answer, problem
+from ingest.answers import Answer, declares_more, problem
 from ingest.errors.intake import Intake, too_many
 from ingest.errors.report import Report, Unreadable, is_readable, read
 from ingest.principal import Gate, Principal, Refused
@@ -38,8 +38,6 @@ Result = Literal[
 ]
 RESULTS: Final[tuple[Result, ...]] = get_args(Result)
 """What becomes of a report: label values of ``frontend_reports_total``. Other methods than POST send none."""
-
-_LENGTH_DIGITS = len(str(MAX_BODY_BYTES))
 
 
 class _Refused(Exception):
@@ -103,7 +101,7 @@ async def _admit(scope: Any, receive: Receive, gate: Gate, intake: Intake) -> tu
     if decision.refused is not None:
         raise _Refused(decision.refused, too_many(decision.refused, decision.retry_after))
     for name, value in scope["headers"]:
-        if name == b"content-length" and _declares_too_much(value):
+        if name == b"content-length" and declares_more(value, MAX_BODY_BYTES):
             raise _Refused("too_large", _TOO_LARGE)
         if name == b"content-encoding" and value.strip().lower() not in {b"", b"identity"}:
             raise _Refused("unsupported", _COMPRESSED)
@@ -114,12 +112,6 @@ async def _admit(scope: Any, receive: Receive, gate: Gate, intake: Intake) -> tu
         return principal, read(body)
     except Unreadable as unreadable:
         raise _Refused("malformed", problem(400, "Bad Request", str(unreadable))) from None
-
-
-def _declares_too_much(length: bytes) -> bool:
-    # The count of digits first: int() of thousands of digits is a ValueError.
-    digits = length.strip().lstrip(b"0")
-    return digits.isdigit() and (len(digits) > _LENGTH_DIGITS or int(digits) > MAX_BODY_BYTES)
 
 
 async def _body(receive: Receive) -> bytes:

@@ -74,6 +74,10 @@ class Limits:
                 return said
         return decision
 
+    def give_back(self, email: str) -> None:
+        """Return the token that ``admit`` took: nothing to be limited came. A token of the shared store stays spent."""
+        self._accounts.give_back(email)
+
     async def meet(self, key: Key, repeat: int, sample: Callable[[str], Sample]) -> Seen:
         """Count ``repeat`` occurrences of ``key`` into its open window, or open one.
 
