@@ -55,7 +55,7 @@ LABELS: dict[str, str] = {
     "http_request_method": "request method in capitals, `_OTHER` when it is not a known one",
     "http_route": "route template (`/users/{id}`), `unmatched` when no route took the request",
     "http_response_status_code": "status code of the response, as three digits",
-    "item": "`logs`, `measurements`, `events`, `traces`, or `replays` (exceptions under an `Idempotency-Key` once more)",
+    "item": "`logs`, `measurements`, `events`, `traces`, or `replays` (exceptions that came before)",
     "kind": "what the browser caught: `error`, `unhandledrejection`, `react`, `other`",
     "label": "name of the label whose values went over the limit",
     "metric": "name of the metric that was guarded",
