@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.bench import b1_request, b2_span, b3_log, b4_loki, b6_setup, b7_hung, child, report
+from tests.bench import b1_request, b2_span, b3_log, b4_loki, b5_ingest, b6_setup, b7_hung, child, report
 from tests.bench.results import Bench, Options, Results
 from tests.bench.sink import Sink
 
@@ -27,6 +27,7 @@ BENCHES = {
     "B2": b2_span.bench,
     "B3": b3_log.bench,
     "B4": b4_loki.bench,
+    "B5": b5_ingest.bench,
     "B6": b6_setup.bench,
     "B7": b7_hung.bench,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 import sys
 import threading
 import time
@@ -23,6 +24,10 @@ from tests.bench import child
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n"
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 REFUSED = b"HTTP/1.1 501 Not Implemented\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+_FRONTEND = " logger=frontend frontend-error "
+_REPEAT = re.compile(r' fp="[0-9a-z]+" repeat=(\d+) ')
 
 
 class Arrivals:
@@ -71,6 +76,13 @@ class Arrivals:
         self.decode()
         return {"received": len(self.records[key]), "repeats": self.repeats[key], "last": self.last.get(key, 0.0)}
 
+    def frontend(self, service: str) -> dict[str, int]:
+        """How many lines of browser errors came from ``service``, and what their ``repeat`` sums to."""
+        self.decode()
+        found = [_REPEAT.search(str(line)) for line in self.records[f"lines {service}"] if _FRONTEND in str(line)]
+        assert all(found), "a line without repeat"
+        return {"lines": len(found), "repeats": sum(int(match[1]) for match in found if match)}
+
 
 class Connection(asyncio.Protocol):
     def __init__(self, arrivals: Arrivals) -> None:
@@ -114,6 +126,11 @@ class Sink:
             raise RuntimeError(f"{answer['repeats']} records of {key!r} came more than once")
         return int(answer["received"])
 
+    def frontend(self, service: str) -> tuple[int, int]:
+        """Lines of browser errors from ``service``, and the sum of their ``repeat``."""
+        answer = self._child.ask("frontend", service=service)
+        return int(answer["lines"]), int(answer["repeats"])
+
     def wait(self, key: str, count: int, timeout: float = 60.0) -> float:
         """Until ``count`` records came; gives when the last body did (CLOCK_MONOTONIC seconds)."""
         deadline = time.monotonic() + timeout
@@ -134,7 +151,7 @@ async def _run(arrivals: Arrivals) -> None:
     over = asyncio.Event()
 
     def obey() -> None:
-        child.serve({"count": arrivals.count}, port=port)
+        child.serve({"count": arrivals.count, "frontend": arrivals.frontend}, port=port)
         loop.call_soon_threadsafe(over.set)
 
     threading.Thread(target=obey, daemon=True).start()
