@@ -16,10 +16,32 @@ from typing import Any, ParamSpec, Self, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_EMPTY: Mapping[str, object] = {}
-_bound: contextvars.ContextVar[Mapping[str, object]] = contextvars.ContextVar("fleetglass_bound", default=_EMPTY)
 
-current = _bound.get
+class _Fields(dict[str, object]):
+    """The fields of a block with those of the blocks around it; ``outer`` is what held before ``block``."""
+
+    __slots__ = ("block", "outer")
+
+    def __init__(self, outer: _Fields | None, block: bind | None) -> None:
+        super().__init__(outer or {})
+        if block is not None:
+            self.update(block.fields)
+        self.outer, self.block = outer, block
+
+    def without(self, block: bind) -> _Fields:
+        """What holds once the innermost run of ``block`` has ended; itself where there is none here."""
+        if self.outer is None:
+            return self
+        if self.block is block:
+            return self.outer
+        outer = self.outer.without(block)
+        return self if outer is self.outer else _Fields(outer, self.block)
+
+
+_NONE = _Fields(None, None)
+_bound: contextvars.ContextVar[_Fields] = contextvars.ContextVar("fleetglass_bound", default=_NONE)
+
+current: Callable[[], Mapping[str, object]] = _bound.get
 """The fields bound here, outermost first."""
 
 
@@ -27,31 +49,28 @@ class bind:  # noqa: N801 - reads as a statement: with bind(job_id=…)
     """Add ``fields`` to every log record made inside the block, also in what it awaits.
 
     A context manager for ``with`` (in coroutines too), and a decorator for functions and coroutine
-    functions. An inner ``bind`` of the same name wins; ``extra=`` of a record wins over both.
+    functions. An inner ``bind`` of the same name wins; ``extra=`` of a record wins over both. One ``bind``
+    may be used again and by many tasks and threads at a time, since it keeps nothing of them.
     """
 
     def __init__(self, **fields: object) -> None:
-        self._fields = fields
-        self._tokens: list[contextvars.Token[Mapping[str, object]]] = []
+        self.fields = fields
 
     def __enter__(self) -> Self:
-        self._tokens.append(_bound.set({**_bound.get(), **self._fields}))
+        _bound.set(_Fields(_bound.get(), self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        token = self._tokens.pop()
-        try:
-            _bound.reset(token)
-        except ValueError:  # left in another context than it was entered in (a generator closed elsewhere)
-            _bound.set(token.old_value if token.old_value is not contextvars.Token.MISSING else _EMPTY)
+        # By what holds here and not by a token: a generator may be closed in another context than it began in.
+        _bound.set(_bound.get().without(self))
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """As a decorator: the fields hold during each call."""
         import inspect
 
-        fields = self._fields
+        fields = self.fields
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)

@@ -37,6 +37,7 @@ _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*").fullmatch
 _NOT_KEY = re.compile(r"[^A-Za-z0-9_.]")
 
 _PLAIN = frozenset([int, float, bool, type(None)])
+_TRACE_ID = re.compile("[0-9a-f]{32}").fullmatch
 
 Scalar = str | int | float | bool | None
 
@@ -44,8 +45,8 @@ Scalar = str | int | float | bool | None
 class ReadyLine(msgspec.Struct, frozen=True):
     """A line made elsewhere, complete with ``ts`` and ``level``; ``extra={"ready_line": ReadyLine(…)}`` carries it.
 
-    Formatter and bound fields are bypassed. In JSON, ``fields`` become the object. ``trace_id`` (32 hex
-    digits) is the one that the line belongs to, or None: never that of the request which brought it.
+    Formatter and bound fields are bypassed. In JSON, ``fields`` become the object. ``trace_id`` (32 lower-case
+    hex digits) is the one that the line belongs to, or None: never that of the request which brought it.
     """
 
     line: str
@@ -92,8 +93,7 @@ class Event:
         ready = extras.get(READY)
         self.ready: ReadyLine | None = ready if type(ready) is ReadyLine else None
         if self.ready is not None:
-            self.trace_id, self.span_id, self.sampled = self.ready.trace_id or "", "", False
-            self.message, self.fields = self.ready.line, {}
+            self._read(self.ready)
             return
         self.message = scrub.text(self._message(record))
         self.trace_id, self.span_id, self.sampled = current_ids()
@@ -105,9 +105,23 @@ class Event:
         if record.stack_info:
             self.stack_info = scrub.text(str(record.stack_info))
 
+    def _read(self, ready: ReadyLine) -> None:
+        line, trace_id = ready.line, ready.trace_id or ""
+        if type(line) is not str or not line.isascii():
+            line = printable(line).encode(errors="replace").decode()  # half surrogates can't be sent
+        if trace_id and not _TRACE_ID(trace_id):
+            trace_id = ""
+        if (line, trace_id) != (ready.line, ready.trace_id or ""):
+            self.mended = True
+            self.ready = ReadyLine(line, ready.fields, trace_id or None)
+        self.trace_id, self.span_id, self.sampled = trace_id, "", False
+        self.message, self.fields = line, {}
+
     def _message(self, record: logging.LogRecord) -> str:
         message = record.msg
         try:
+            if type(record).getMessage is not logging.LogRecord.getMessage:  # a factory of the application's own
+                return str(record.getMessage())
             if type(message) is not str:
                 message, self.mended = text_of(message)
             return message % record.args if record.args else message
@@ -126,8 +140,12 @@ class Event:
         if len(extras) > skip:
             self._add(fields, extras, [*extras][skip:], names)
             tags = extras.get("tags")  # python-logging-loki's way to give fields with a record
-            if tags is not None and isinstance(tags, Mapping):
+            if isinstance(tags, Mapping):
                 self._add(fields, tags, tags, names)
+            elif tags is not None:
+                text, mended = text_of(tags)
+                self.mended = self.mended or mended
+                fields["tags"] = scrub.text(text)
         return fields
 
     def _add(self, fields: dict[str, object], given: Mapping[Any, Any], keys: Iterable[Any], names: Names) -> None:
@@ -152,7 +170,9 @@ class Event:
                 fields[name] = scrub.text(text)
 
     def _failure(self, record: logging.LogRecord) -> Failure | None:
-        info = record.exc_info
+        info: Any = record.exc_info
+        if isinstance(info, BaseException):
+            info = (type(info), info, info.__traceback__)
         if isinstance(info, tuple) and info[0] is not None:
             kind, error, trace_ = info
             stack = record.exc_text or self._stack(kind, error, trace_)

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from telemetry.logs.console import console_text
 from telemetry.logs.event import Event, Names
 from telemetry.logs.jsonl import json_line
 from telemetry.logs.line import logfmt_line
+from telemetry.logs.odd import presentable
 from telemetry.logs.quick import Stamped, quick_line
 from telemetry.scrub import Scrubber
 
 _CACHE = "_fleetglass"
+
+_USUAL = Scrubber()
+"""Formatters that are told of no other secrets share it, and with it what a record became."""
+
+
+class Rendered:
+    """What a record became: the event as ``scrubber`` cleaned it, and the text that ``write`` made of it."""
+
+    __slots__ = ("event", "scrubber", "text", "write")
+
+    def __init__(self, scrubber: Scrubber, event: Event, write: Callable[[Event], str], text: str) -> None:
+        self.scrubber, self.event, self.write, self.text = scrubber, event, write, text
+
+    def __reduce__(self) -> Any:
+        """As None: a record may be pickled for a process that knows nothing of this package."""
+        return type(None), ()
 
 
 class LineFormatter(logging.Formatter):
@@ -21,22 +39,30 @@ class LineFormatter(logging.Formatter):
     def __init__(self, write: Callable[[Event], str] = logfmt_line, scrubber: Scrubber | None = None) -> None:
         super().__init__()
         self._write = write
-        self._names = Names(scrubber or Scrubber())
+        self._scrubber = scrubber or _USUAL
+        self._names = Names(self._scrubber)
 
     def render(self, record: logging.LogRecord) -> tuple[Event, str]:
         """The event of ``record`` and its text."""
-        extras = record.__dict__
         write = self._write
-        kept = extras.get(_CACHE)
-        if kept is None:
-            event = Event(record, self._names)
-        elif kept[0] is write:
-            return kept[1], kept[2]
+        kept = record.__dict__.get(_CACHE)
+        if type(kept) is not Rendered or kept.scrubber is not self._scrubber:
+            event, text = self._read(record)
+        elif kept.write is write:
+            return kept.event, kept.text
         else:
-            event = kept[1]
-        text = write(event)
-        extras[_CACHE] = (write, event, text)
+            event, text = kept.event, write(kept.event)
+        record.__dict__[_CACHE] = Rendered(self._scrubber, event, write, text)
         return event, text
+
+    def _read(self, record: logging.LogRecord) -> tuple[Event, str]:
+        try:
+            event = Event(record, self._names)
+            return event, self._write(event)
+        except Exception:  # attributes of types that no record should have
+            event = Event(presentable(record), self._names)
+            event.mended = True
+            return event, self._write(event)
 
     def brief(self, record: logging.LogRecord) -> tuple[Stamped, str]:
         """The text of ``record``, and no more beside it than a sink needs that stores only the text."""
@@ -55,7 +81,10 @@ class LogfmtFormatter(LineFormatter):
 
     def brief(self, record: logging.LogRecord) -> tuple[Stamped, str]:
         """As above, in one pass where the record is an ordinary one."""
-        return quick_line(record, self._names) or self.render(record)
+        try:
+            return quick_line(record, self._names) or self.render(record)
+        except Exception:  # less ordinary than it looked
+            return self.render(record)
 
 
 class JsonFormatter(LineFormatter):

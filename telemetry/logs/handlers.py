@@ -89,5 +89,5 @@ def ship(
         shipper.drop("internal")
         faults.report("logs", error)
         return
-    if shipper.put(entry, cost, record.created) and event.mended:
+    if shipper.put(entry, cost, event.ns / 1e9) and event.mended:
         shipper.row.mended()

@@ -1,13 +1,15 @@
 """Our handlers on the root logger, and kept there: one copy of each record, whoever reconfigures logging.
 
-Reconfiguring throws root handlers away in two ways. ``basicConfig(force=True)`` closes them: ours then put
-themselves back. ``dictConfig`` removes them silently, so its documented hook, ``logging.config.dictConfigClass``,
-is given a subclass that looks afterwards. Where a new configuration brings a console handler of its own,
-our stdout handler stays away: one copy there too. ``fileConfig`` has no hook: call ``takeover()`` after it.
+Reconfiguring throws root handlers away. ``dictConfig`` has a documented hook, ``logging.config.dictConfigClass``,
+which is given a subclass that looks afterwards. ``basicConfig(force=True)`` and ``fileConfig`` (alembic calls it)
+have none, so the two functions are wrapped while we are installed. Whoever imported ``basicConfig`` itself before
+that closes our handlers: they then put themselves back. Where a new configuration brings a console handler of its
+own, our stdout handler stays away: one copy there too.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import logging.config
 import sys
@@ -38,7 +40,9 @@ class Installed:
         self.level_before = logging.root.level
         self.levels_before: dict[str, int] = {}
         self.put_aside = [h for h in logging.root.handlers if _is_console(h) and h not in handlers]
+        self.servers_before: dict[str, tuple[list[logging.Handler], bool]] = {}
         self.class_before = logging.config.dictConfigClass
+        self.basic_before, self.file_before = logging.basicConfig, logging.config.fileConfig
         self.access_lines = False
 
     def attach(self) -> None:
@@ -47,6 +51,18 @@ class Installed:
         for handler in self.handlers:
             if handler not in logging.root.handlers and not (handler is self.stdout and other_console):
                 logging.root.addHandler(handler)
+
+    def detach(self) -> None:
+        """Take our handlers off the root logger."""
+        for handler in self.handlers:
+            logging.root.removeHandler(handler)
+
+    def reconfigured(self, level: int) -> None:
+        """Somebody has configured logging anew; the root's level was ``level``. Theirs is what we leave behind."""
+        self.put_aside = []
+        if logging.root.level != level:
+            self.level_before = logging.root.level
+        takeover()
 
 
 def install(
@@ -68,6 +84,8 @@ def install(
     _installed = installed
     installed.attach()
     logging.config.dictConfigClass = _watching(installed.class_before)
+    logging.basicConfig = _watched(installed.basic_before, lambda given: bool(given.get("force")))
+    logging.config.fileConfig = _watched(installed.file_before, lambda given: True)
     takeover()
 
 
@@ -77,15 +95,25 @@ def uninstall() -> None:
     installed, _installed = _installed, None
     if installed is None:
         return
-    for handler in installed.handlers:
-        logging.root.removeHandler(handler)
+    installed.detach()
     for handler in installed.put_aside:
         logging.root.addHandler(handler)
     logging.root.setLevel(installed.level_before)
     for name, level in installed.levels_before.items():
         logging.getLogger(name).setLevel(level)
-    if getattr(logging.config.dictConfigClass, "_fleetglass", False):
+    for name, (handlers, propagate) in installed.servers_before.items():
+        logger = logging.getLogger(name)
+        logger.propagate = propagate
+        for handler in handlers:
+            logger.addHandler(handler)
+    for name in ACCESS_LOGGERS:
+        logging.getLogger(name).removeFilter(_one_line_a_request)
+    if getattr(logging.config.dictConfigClass, _OURS, False):
         logging.config.dictConfigClass = installed.class_before
+    if hasattr(logging.basicConfig, _OURS):
+        logging.basicConfig = installed.basic_before
+    if hasattr(logging.config.fileConfig, _OURS):
+        logging.config.fileConfig = installed.file_before
 
 
 def takeover() -> None:
@@ -98,7 +126,10 @@ def takeover() -> None:
         return
     for name in SERVER_LOGGERS:
         logger = logging.getLogger(name)
-        for handler in [h for h in logger.handlers if _is_console(h)]:
+        consoles = [h for h in logger.handlers if _is_console(h)]
+        if consoles or not logger.propagate:
+            _installed.servers_before[name] = (consoles, logger.propagate)
+        for handler in consoles:
             logger.removeHandler(handler)
         logger.propagate = True
         if name in ACCESS_LOGGERS and _one_line_a_request not in logger.filters:
@@ -135,14 +166,38 @@ def _return_on_close(handler: logging.Handler) -> None:
     handler.close = close_and_return  # type: ignore[method-assign]  # of this one handler, for its life
 
 
+_OURS = "_fleetglass"
+
+
 def _watching(before: Any) -> Any:
     class Watching(before):  # type: ignore[misc]  # whatever class stood there
         _fleetglass = True
 
         def configure(self) -> Any:
+            level = logging.root.level
             result = super().configure()
-            if _installed is not None:
-                takeover()
+            if _installed is not None and not self.config.get("incremental"):
+                _installed.reconfigured(level)
             return result
 
     return Watching
+
+
+def _watched(before: Callable[..., None], concerns: Callable[[Mapping[str, Any]], bool]) -> Callable[..., None]:
+    """``before``, with our handlers out of its way and back again; only for arguments that it ``concerns``."""
+
+    @functools.wraps(before)
+    def configure(*args: Any, **kwargs: Any) -> None:
+        installed = _installed
+        if installed is None or not concerns(kwargs):
+            return before(*args, **kwargs)
+        level = logging.root.level
+        installed.detach()
+        try:
+            before(*args, **kwargs)
+        finally:
+            installed.reconfigured(level)
+        return None
+
+    setattr(configure, _OURS, True)
+    return configure

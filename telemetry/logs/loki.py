@@ -14,6 +14,7 @@ import base64
 import json
 import logging
 import re
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -22,13 +23,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 import logging_loki
 import msgspec
-from logging_loki.emitter import LokiEmitterV1
+from logging_loki.emitter import LokiEmitterV0, LokiEmitterV1
 
-from telemetry import delivery, ledger
+from telemetry import delivery, faults, ledger
 from telemetry.delivery import Shipper, Verdict
 from telemetry.logs.formatters import LineFormatter, LogfmtFormatter
 from telemetry.logs.handlers import ship
 from telemetry.logs.quick import Stamped
+from telemetry.text import printable
 from telemetry.transport import HttpTransport, Response
 
 PUSH_PATH = "/loki/api/v1/push"
@@ -140,12 +142,17 @@ class LokiEmitter(LokiEmitterV1):  # type: ignore[misc]  # the package has no ty
 
     def build_tags(self, record: logging.LogRecord) -> dict[str, Any]:
         """The labels of a record: the handler's tags, as strings; upstream's own set with ``compat_labels``."""
-        tags = super().build_tags(record) if self.compat_labels else dict(self.tags)
+        tags = dict(self.tags)
+        if self.compat_labels:
+            try:
+                tags = super().build_tags(record)
+            except Exception:  # tags of a record that can't be read, or are named by no text
+                tags |= {self.level_tag: printable(record.levelname).lower(), self.logger_tag: record.name}
         return {self.format_label(str(name)): str(value) for name, value in tags.items()}
 
     def build_payload(self, record: logging.LogRecord, line: str) -> dict[str, Any]:
         """The push of this one record, in the shape of ``logging_loki``."""
-        entry, _ = self.handler.entry_of(record, line)
+        entry = self.handler.entry_of(record, line)
         return {"streams": [{"stream": json.loads(entry.stream), "values": [json.loads(entry.value)]}]}
 
     def close(self) -> None:
@@ -162,7 +169,8 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
         url: Base URL of Loki, or its push URL.
         tags: Labels of the stream. Few and fixed; without ``service_name`` Loki guesses one.
         auth: User and password for basic authentication.
-        version: Name of an emitter in ``LokiHandler.emitters``; ours is "2".
+        version: Name of an emitter in ``LokiHandler.emitters``. Upstream's "0" and "1" mean ours, "2", as
+            well: they post each record while the caller waits. One that somebody else registered is used.
         tenant: ``X-Scope-OrgID``, where Loki keeps tenants.
         headers: Further headers of each push.
         compat_labels: Make ``severity``, ``logger`` and each record's tags labels, as upstream does.
@@ -172,6 +180,8 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
     Raises:
         ValueError: ``version`` is not registered.
     """
+
+    emitter: Any
 
     def __init__(
         self,
@@ -186,12 +196,15 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
         shipper: Shipper | None = None,
         formatter: LineFormatter | None = None,
     ) -> None:
-        super().__init__(url, dict(tags or {}), auth, version)
+        super().__init__(url, dict(tags or {}), auth, version or "2")
+        if type(self.emitter) in (LokiEmitterV0, LokiEmitterV1):
+            self.emitter = LokiEmitter(url, dict(tags or {}), auth)
         self.emitter.handler = self
         self.emitter.compat_labels = compat_labels
         self._compat = compat_labels
+        self._usual = type(self.emitter) is LokiEmitter and not compat_labels
         self._lines = formatter or LogfmtFormatter()
-        self._encoder = Encoder(self.emitter.build_tags(_BLANK) if not compat_labels else dict(tags or {}))
+        self._encoder = Encoder(self.emitter.build_tags(_BLANK) if self._usual else dict(tags or {}))
         self._own = shipper is None
         self.shipper = shipper or _open(url, auth, tenant, headers)
 
@@ -209,28 +222,33 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
         """Queue one record; records of the sending threads are left out."""
         if threading.get_ident() in delivery.SENDERS:
             return
-        if self.formatter is not None:  # the user's own text, through python-logging-loki's own way
-            super().emit(record)
-        elif self._compat:
-            self.queue(record, None)
-        else:
+        if self._usual and self.formatter is None:
             ship(self.shipper, self._encoder, self._lines.brief, record)
+            return
+        try:  # labels, text or emitter of the user's own: python-logging-loki's own way
+            self.emitter(record, self._lines.format(record) if self.formatter is None else self.format(record))
+        except Exception:
+            self.handleError(record)
 
     def queue(self, record: logging.LogRecord, line: str | None) -> None:
         """Queue ``record`` as ``line``, or as our own line where None."""
-        entry, cost = self.entry_of(record, line)
-        self.shipper.put(entry, cost, record.created)
-
-    def entry_of(self, record: logging.LogRecord, line: str | None) -> tuple[Entry, int]:
-        """The entry that ``record`` becomes, and its cost."""
         event, ours = self._lines.brief(record)
+        entry, cost = self._entry(record, event, ours if line is None else line)
+        if self.shipper.put(entry, cost, event.ns / 1e9) and event.mended:
+            self.shipper.row.mended()
+
+    def entry_of(self, record: logging.LogRecord, line: str) -> Entry:
+        """The entry that ``record`` becomes as ``line``."""
+        return self._entry(record, self._lines.brief(record)[0], line)[0]
+
+    def _entry(self, record: logging.LogRecord, event: Stamped, line: str) -> tuple[Entry, int]:
         stream = _json(self.emitter.build_tags(record)) if self._compat else self._encoder.stream
-        text = ours if line is None else line.encode(errors="replace").decode()
-        return self._encoder(event, text, stream)
+        return self._encoder(event, line.encode(errors="replace").decode(), stream)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the stdlib's name
         """Count the record as lost to a fault of ours."""
         self.shipper.drop("internal")
+        faults.report("logs.loki", sys.exc_info()[1] or "a record could not be emitted")
 
     def flush(self, timeout: float = 3.0) -> None:
         """Deliver what is queued, in ``timeout`` seconds at most; only for a handler that opened its own Shipper."""
@@ -260,4 +278,6 @@ def authorization(auth: tuple[str, str] | None, tenant: str | None) -> dict[str,
 
 def _open(url: str, auth: tuple[str, str] | None, tenant: str | None, headers: Mapping[str, str] | None) -> Shipper:
     sink = LokiSink(url, {**authorization(auth, tenant), **(headers or {})})
-    return Shipper(sink, ledger.PROCESS.open("logs", "loki_handler"))
+    taken = {row.sink for row in ledger.PROCESS.rows()}
+    names = ("loki_handler", *(f"loki_handler_{number}" for number in range(2, len(taken) + 3)))
+    return Shipper(sink, ledger.PROCESS.open("logs", next(name for name in names if name not in taken)))

@@ -41,18 +41,20 @@ class Encoder:
 
     def __init__(self, *, attributes: bool = False) -> None:
         self._attributes = attributes
-        self._heads: dict[int, bytes] = {}
+        self._heads: dict[str, bytes] = {}
 
     def __call__(self, event: Event, line: str) -> tuple[bytes, int]:
         """The message and its cost in bytes."""
-        head = self._heads.get(event.levelno)
+        head = self._heads.get(event.level)
         if head is None:
             text = event.level.upper().encode(errors="replace")
-            head = self._heads[event.levelno] = b"\x10" + otlp.varint(severity(event.levelno)) + otlp.field(3, text)
+            head = b"\x10" + otlp.varint(severity(event.levelno)) + otlp.field(3, text)
+            if len(self._heads) < 256:  # levels made from data would otherwise grow this for ever
+                self._heads[event.level] = head
         split = self._attributes and event.ready is None
         body = event.message if split else line
         parts = [
-            b"\x09" + _fixed64(event.ns),
+            b"\x09" + _fixed64(max(event.ns, 0)),
             head,
             otlp.field(5, otlp.field(1, body.encode(errors="replace"))),
             b"\x59" + _fixed64(time.time_ns()),

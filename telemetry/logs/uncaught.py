@@ -19,25 +19,26 @@ def install(*, quiet: bool) -> None:
     """Hook in. ``quiet``: stdout already shows the record, so Python's own print on stderr is left out."""
     if _before:
         return
-    _before["main"], _before["thread"] = sys.excepthook, threading.excepthook
+    before_main, before_thread = sys.excepthook, threading.excepthook
 
     def main(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, KeyboardInterrupt):
-            return _before["main"](kind, error, trace)  # type: ignore[no-any-return]
-        _log.critical("uncaught exception", exc_info=(kind, error, trace))
-        if not (quiet and _before["main"] is sys.__excepthook__):
-            _before["main"](kind, error, trace)
-        return None
+            before_main(kind, error, trace)
+            return
+        if _before:  # still installed: whoever hooked in after us may call us for ever
+            _log.critical("uncaught exception", exc_info=(kind, error, trace))
+        if not (_before and quiet and before_main is sys.__excepthook__):
+            before_main(kind, error, trace)
 
     def thread(args: threading.ExceptHookArgs) -> None:
-        if args.exc_value is not None and not issubclass(args.exc_type, SystemExit):
+        if _before and args.exc_value is not None and not issubclass(args.exc_type, SystemExit):
             name = args.thread.name if args.thread else "unknown"
             info = (args.exc_type, args.exc_value, args.exc_traceback)
             _log.critical("uncaught exception in thread", exc_info=info, extra={"thread_name": name})
-        if not (quiet and _before["thread"] is threading.__excepthook__):
-            _before["thread"](args)
+        if not (_before and quiet and before_thread is threading.__excepthook__):
+            before_thread(args)
 
-    _before["ours"] = (main, thread)
+    _before.update(main=before_main, thread=before_thread, ours=(main, thread))
     sys.excepthook, threading.excepthook = main, thread
 
 

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,12 +191,15 @@ def test_the_request_path_is_not_blocked_by_a_server_that_never_answers(telemetr
     """otel-python #2024."""
     telemetry_receiver.behave(Hang())
     with start(telemetry_receiver, shutdown_timeout=0.2):
-        times = []
-        for _ in range(2000):
-            started = time.perf_counter()
-            log.info("x")
-            times.append(time.perf_counter() - started)
-    assert sorted(times)[1000] < 0.001
+        slowest = []
+        for _ in range(3):  # the machine may be busy with others, not each time
+            times = []
+            for _ in range(2000):
+                started = time.perf_counter()
+                log.info("x")
+                times.append(time.perf_counter() - started)
+            slowest.append(sorted(times)[-20])
+    assert min(slowest) < 0.001
 
 
 def test_handlers_are_neither_lost_nor_doubled_by_reconfiguring(
@@ -237,6 +241,81 @@ def test_basic_config_before_setup_steps_aside_and_comes_back(capsys: pytest.Cap
         log.warning("once")
     assert capsys.readouterr().out.count("once") == 1
     assert handler in logging.getLogger().handlers
+
+
+def test_a_forced_basic_config_does_what_it_says_and_our_handlers_stay(
+    telemetry_receiver: Receiver, tmp_path: Path
+) -> None:
+    """Ours came back so early that the stdlib, finding the root logger taken, ignored level and file."""
+    written = tmp_path / "app.log"
+    with start(telemetry_receiver) as tel:
+        logging.basicConfig(force=True, level="DEBUG", filename=written, format="%(message)s")
+        log.debug("both")
+        assert tel.flush()
+    assert [one["msg"] for one in fields(telemetry_receiver)] == ["both"]
+    assert written.read_text() == "both\n"
+    assert logging.getLogger().level == logging.DEBUG, "the newer configuration is what shutdown leaves behind"
+    logging.basicConfig(force=True)  # closes the file
+
+
+def test_alembics_file_config_does_not_end_logging(telemetry_receiver: Receiver, tmp_path: Path) -> None:
+    """otel-python #2719 by the third way: fileConfig, which alembic's env.py calls, threw our handlers away."""
+    ini = tmp_path / "alembic.ini"
+    ini.write_text(
+        "[loggers]\nkeys=root\n[handlers]\nkeys=console\n[formatters]\nkeys=\n[logger_root]\nlevel=WARNING\n"
+        "handlers=console\n[handler_console]\nclass=StreamHandler\nargs=(sys.stderr,)\n"
+    )
+    with start(telemetry_receiver) as tel:
+        logging.config.fileConfig(ini, disable_existing_loggers=False)
+        log.warning("kept")
+        assert tel.flush()
+    assert [one["msg"] for one in fields(telemetry_receiver)] == ["kept"]
+
+
+def test_shutdown_leaves_no_hook_of_ours_in_logging(telemetry_receiver: Receiver) -> None:
+    import threading as threads
+
+    own = logging.StreamHandler(sys.stderr)
+    server = logging.getLogger("uvicorn.access")
+    server.addHandler(own)
+    server.propagate = False
+    hooks = (logging.basicConfig, logging.config.fileConfig, logging.config.dictConfigClass)
+    excepthooks = (sys.excepthook, threads.excepthook)
+    with start(telemetry_receiver):
+        assert server.handlers == []
+        assert server.propagate
+    assert (logging.basicConfig, logging.config.fileConfig, logging.config.dictConfigClass) == hooks
+    assert (sys.excepthook, threads.excepthook) == excepthooks
+    assert server.handlers == [own]
+    assert not server.propagate
+    assert server.filters == []
+    assert not any(type(h).__module__.startswith("telemetry.") for h in logging.getLogger().handlers)
+
+
+def test_a_console_that_a_newer_configuration_replaced_does_not_come_back(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.getLogger().addHandler(logging.StreamHandler(sys.stdout))
+    with telemetry.setup(service="shop", metrics_exporter="none"):
+        console = {"class": "logging.StreamHandler", "stream": "ext://sys.stdout"}
+        logging.config.dictConfig(
+            {"version": 1, "disable_existing_loggers": False, "handlers": {"c": console}, "root": {"handlers": ["c"]}}
+        )
+    log.warning("afterwards")
+    assert capsys.readouterr().out.count("afterwards") == 1
+
+
+def test_an_excepthook_that_wrapped_ours_works_after_shutdown(telemetry_receiver: Receiver) -> None:
+    """Sentry and rich keep the hook that they found: after shutdown ours raised KeyError inside theirs."""
+    heard: list[str] = []
+    sys.excepthook = lambda kind, error, trace: heard.append(str(error))
+    with start(telemetry_receiver):
+        ours = sys.excepthook
+
+        def around(*args: Any) -> None:
+            ours(*args)
+
+        sys.excepthook = around
+    sys.excepthook(ValueError, ValueError("late"), None)
+    assert heard == ["late"]
 
 
 def test_levels_of_single_loggers(telemetry_receiver: Receiver) -> None:
@@ -306,6 +385,40 @@ def test_bind_decorates_functions_and_coroutines(telemetry_receiver: Receiver) -
         assert (work(1), asyncio.run(later(2))) == (1, 2)
         assert tel.flush()
     assert [one["kind"] for one in fields(telemetry_receiver)] == ["sync", "async"]
+
+
+async def test_one_bind_used_by_two_tasks_leaks_no_field_of_the_other(telemetry_receiver: Receiver) -> None:
+    """Their ends crossed, and the first job went on under the id of the second."""
+    shared = telemetry.bind(component="worker")
+
+    async def job(number: int, wait: float) -> None:
+        with telemetry.bind(job_id=number):
+            await asyncio.sleep(wait)
+            with shared:
+                await asyncio.sleep(0.05)
+            log.info("done", extra={"expected": number})
+
+    with start(telemetry_receiver) as tel:
+        await asyncio.gather(job(1, 0.0), job(2, 0.02))
+        assert tel.flush()
+    for one in fields(telemetry_receiver):
+        assert one["job_id"] == one["expected"]
+        assert "component" not in one
+
+
+def test_blocks_that_end_in_another_order_take_only_their_own_fields_along() -> None:
+    from telemetry.logs import context
+
+    first, second = telemetry.bind(a=1), telemetry.bind(b=2)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert dict(context.current()) == {"b": 2}
+    second.__exit__(None, None, None)
+    assert dict(context.current()) == {}
+    with first, first:
+        pass
+    assert dict(context.current()) == {}
 
 
 def test_bind_left_in_another_context_does_not_raise() -> None:
