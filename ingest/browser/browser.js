@@ -233,7 +233,7 @@ export const install = (options) => {
 
   /** @type {Record<string, (event: any) => void>} */
   const handlers = {
-    error: (event) => event.message && capture("error", event.error ?? event.message, event),
+    error: (event) => (event.error || event.message) && capture("error", event.error ?? event.message, event),
     unhandledrejection: (event) => capture("unhandledrejection", event.reason),
     pagehide: () => flushAll(true),
     visibilitychange: () => document.visibilityState === "hidden" && flushAll(true),

@@ -129,6 +129,16 @@ test("a bare value that was thrown is placed by the event", async () => {
   assert.equal(page.posts[0].report.stack, "    at https://a.example/app.js:3:9");
 });
 
+test("an event that somebody made is reported when it holds an error or a message", async () => {
+  const page = open();
+  install();
+  page.fire("error", { message: "", error: new Error("made") });
+  page.fire("error", { message: "Uncaught 0", error: 0 });
+  page.fire("error", {});
+  await settle();
+  assert.deepEqual(page.reports().map((report) => report.message), ["Error: made", "0"]);
+});
+
 test("queries, fragments and user info leave message and stack; places in stacks stay", async () => {
   const secret = "https://mina:pw@a.example/pay?token=s3cret#access_token=s3cret";
   const report = await reported(
