@@ -178,6 +178,43 @@ def test_the_folded_rest_of_a_long_message_does_not_count():
     assert of('bad "' + "a" * 5000) == of('bad "' + "b" * 9000)
 
 
+NAMES = st.from_regex(r"[A-Za-z_$][A-Za-z0-9_$]{0,12}", fullmatch=True) | st.just("")
+FILES = st.from_regex(
+    r"https?://[a-z]{1,9}(\.[a-z]{2,5}){1,2}(:[0-9]{2,4})?(/[@A-Za-z0-9_.~-]{1,12}){1,4}\.(js|mjs|tsx)", fullmatch=True
+)
+CALLS = st.lists(st.tuples(NAMES, FILES, st.integers(1, 99_999), st.integers(1, 999_999)), min_size=1, max_size=8)
+
+
+def v8(calls, header="TypeError: m"):
+    where = [(name, f"{file}:{line}:{column}") for name, file, line, column in calls]
+    return "\n".join([header, *(f"    at {name} ({place})" if name else f"    at {place}" for name, place in where)])
+
+
+def gecko(calls):
+    return "".join(f"{name}@{file}:{line}:{column}\n" for name, file, line, column in calls)
+
+
+def jsc(calls):
+    lines = [f"{name or 'global code'}@{file}:{line}:{column + 7}" for name, file, line, column in calls]
+    return "\n".join([*lines[:1], "map@[native code]", *lines[1:]])
+
+
+@given(CALLS)
+def test_one_call_chain_is_one_fingerprint_in_all_three_grammars(calls):
+    assert of("m", v8(calls)) == of("m", gecko(calls)) == of("m", jsc(calls))
+    moved = [(name, file.replace("://", "://cdn-"), line + 1, column + 1) for name, file, line, column in calls]
+    assert of("m", gecko(moved)) == of("m", v8(calls))
+
+
+@given(CALLS, st.from_regex(r"[0-9a-f]{8}", fullmatch=True), st.from_regex(r"[0-9a-f]{8}", fullmatch=True))
+def test_one_call_chain_is_one_fingerprint_in_every_build(calls, one, other):
+    def built(content: str):
+        return [(name, file.replace(".", f".{content}.", 1), line, col) for name, file, line, col in flat]
+
+    flat = [(name, "https://c/" + file.rsplit("/", 1)[-1], line, col) for name, file, line, col in calls]
+    assert of("m", v8(built(one))) == of("m", gecko(built(other)))
+
+
 @given(kind=st.text(max_size=20), message=st.text(), stack=st.text())
 def test_whatever_is_sent_has_a_fingerprint(kind, message, stack):
     made = fingerprint(kind, message, stack)
