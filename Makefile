@@ -16,7 +16,7 @@ help: ## what each verb does
 		while read -r make verb does; do printf '  make %-9s %s\n' "$$verb" "$$does"; done
 
 env: ## make .venv from requirements.lock (every verb below does it first; costs nothing when done)
-	@PYTHON='$(PYTHON)' sh tools/environment
+	@PYTHON='$(PYTHON)' sh .ci/environment
 
 demo: env ## start the example API, the ingest service and a live page on loopback
 	@echo '==> demo: an API, the ingest service and a live page; Ctrl-C ends it'
@@ -39,7 +39,7 @@ format: env ## let ruff rewrite what it can
 	@$(BIN)/ruff format .
 
 types: env $(TYPING)/node_modules/.package-lock.json $(PAGES)/node_modules/.package-lock.json ## mypy strict on the code, mypy and pyright on the public API, tsc on the browser client
-	@echo '==> types: mypy strict on telemetry, ingest, examples, tools and $(TYPING)'
+	@echo '==> types: mypy strict on telemetry, ingest, examples, docs and $(TYPING)'
 	@$(BIN)/mypy
 	@echo '==> types: pyright strict on $(TYPING)'
 	@$(TYPING)/node_modules/.bin/pyright --pythonpath $(BIN)/python --project $(TYPING)/pyrightconfig.json
@@ -54,7 +54,7 @@ types: env $(TYPING)/node_modules/.package-lock.json $(PAGES)/node_modules/.pack
 
 browser: env $(PAGES)/node_modules/.package-lock.json ## minify ingest/browser into what the service serves
 	@echo '==> browser: ingest/browser/min'
-	@$(BIN)/python tools/browser.py
+	@$(BIN)/python tests/browser/minify.py
 
 bench: env ## run the benchmarks side by side; writes docs/benchmarks/ (about five minutes)
 	@echo '==> bench: writes tables, JSON and charts to docs/benchmarks/'
@@ -66,7 +66,7 @@ fuzz: env ## hostile browser reports until something breaks (ARGS='-max_total_ti
 
 docs: env ## write docs/reference/ from the code
 	@echo '==> docs: reference pages'
-	@$(BIN)/python tools/reference.py
+	@$(BIN)/python docs/generate.py
 
 backends: env ## build the test backends (VictoriaMetrics, VictoriaLogs, OpenTelemetry Collector) once
 	@echo '==> backends: Go programs for the integration tests, kept per user and rebuilt when their pins change'

@@ -38,7 +38,7 @@ def test_sources_and_a_typescript_console_pass_the_type_checker(packages):
 
 
 def test_the_minified_form_is_that_of_the_sources(packages):
-    run(sys.executable, ROOT / "tools" / "browser.py", "--check")
+    run(sys.executable, ROOT / "tests" / "browser" / "minify.py", "--check")
 
 
 def test_no_lock_of_ours_names_an_address():

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _load_reference():
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "generate.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -219,6 +219,11 @@ def test_no_file_holds_a_machine_path_or_a_registry_host() -> None:
             if host or _MACHINE.search(line):
                 found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:120]}")
     assert not found
+
+
+def test_the_top_level_holds_the_rooms_that_were_agreed_on() -> None:
+    rooms = {path.relative_to(ROOT).parts[0] for path in _tracked() if path.parent != ROOT}
+    assert rooms - {"alloy"} == {".ci", "docs", "examples", "ingest", "telemetry", "tests"}
 
 
 def test_lock_is_hashed_and_names_no_address() -> None:

@@ -1,6 +1,6 @@
 """Make or mend ``.venv`` from ``requirements.lock``; do nothing when it is as it should be.
 
-Runs under the interpreter that ``tools/environment`` chose, with the standard library only. The stamp
+Runs under the interpreter that ``.ci/environment`` chose, with the standard library only. The stamp
 inside ``.venv`` holds what it was made from; while packages are being installed a marker lies there
 instead, so that an interrupted run is told from a finished one and begun again.
 """

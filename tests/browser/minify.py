@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "ingest" / "browser"
 ESBUILD = ROOT / "tests" / "browser" / "node_modules" / ".bin" / "esbuild"
 # Chrome and Edge 94, Firefox 93, Safari 16.4 read this as it stands.
