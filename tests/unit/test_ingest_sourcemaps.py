@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ingest.errors import sourcemaps
 from ingest.errors.fingerprint import OTHER, fingerprint
@@ -139,6 +141,21 @@ def test_the_guard_against_inclusion_as_a_script_is_skipped():
 def test_what_is_no_source_map_is_refused(data):
     with pytest.raises(BadMap):
         SourceMap.read(data)
+
+
+@given(
+    mappings=st.text("AABCDEgK9/,;,", max_size=60) | st.text(max_size=9),
+    sources=st.lists(st.none() | st.text(max_size=5), max_size=3),
+    names=st.lists(st.text(max_size=5), max_size=3),
+    place=st.tuples(st.integers(-2, 9), st.integers(-2, 99)),
+)
+def test_any_mappings_are_a_map_or_none(mappings, sources, names, place):
+    try:
+        read = SourceMap.read(document(mappings=mappings, sources=sources, names=names))
+    except BadMap:
+        return
+    found = read.find(*place)
+    assert found is None or (found.line >= 1 and found.column >= 1)
 
 
 def test_a_map_of_too_many_segments_is_refused(monkeypatch):
