@@ -82,7 +82,7 @@ class Event:
     )
 
     def __init__(self, record: logging.LogRecord, names: Names) -> None:
-        self.ns = int(record.created * 1e9)
+        self.ns = int(record.created * 1e6 + 0.5) * 1000  # a float of today holds microseconds, not nanoseconds
         self.levelno = record.levelno
         self.level = record.levelname
         self.logger = record.name

@@ -65,7 +65,7 @@ def quick_line(record: logging.LogRecord, names: Names) -> tuple[Stamp, str] | N
             message = message % record.args
     except Exception:  # arguments that don't fit, or can't be printed
         return None
-    ns = int(record.created * 1e9)
+    ns = int(record.created * 1e6 + 0.5) * 1000
     trace_id, span_id, _ = current_ids()
     ids = f" trace_id={trace_id} span_id={span_id}" if trace_id else ""
     line = f"ts={timestamp(ns)} {head(record.levelname, record.name)} msg={bare(scrub.text(message))}{ids}"

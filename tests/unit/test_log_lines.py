@@ -297,3 +297,13 @@ def test_detected_level_is_the_record_level() -> None:
 
 def test_a_ready_line_that_is_none_is_a_field_like_any_other() -> None:
     assert read(line(record("m", ready_line="text")))["ready_line"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("created", "shown"), [(1796040000.25, ".250Z"), (1796040000.999, ".999Z"), (1796040000.0, ".000Z")]
+)
+def test_the_millisecond_of_a_record_is_its_own(created: float, shown: str) -> None:
+    """``created`` times a billion is beyond what a float holds: .250 came out as .249."""
+    made = record("m")
+    made.created = created
+    assert line(made).split()[0].endswith(shown)
