@@ -45,7 +45,8 @@ def _operation() -> Operation:
         security=[{"bearer": []}],
         request_body=RequestBody(
             required=True,
-            description=f"One JSON object in UTF-8, at most {MAX_BODY_BYTES:,} bytes, uncompressed.",
+            description=f"One JSON object in UTF-8, at most {MAX_BODY_BYTES:,} bytes, uncompressed; as JSON, as a "
+            "beacon's plain text, or without a Content-Type.",
             content={name: OpenAPIMediaType(schema=_report()) for name in ("application/json", "text/plain")},
         ),
         responses={
