@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 from ingest.limits.memory import Accounts, Windows
 from ingest.limits.rules import Closing, Decision, Key, Sample, Seen, Thresholds
 from telemetry import faults
+from telemetry.config import ConfigError, Problem
+from telemetry.config.addresses import mask_credentials
 from telemetry.metrics.registry import counter, gauge
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class Limits:
     """Buckets, caps and windows of one process.
 
     ``emit`` is handed each window that is over and has something to tell. ``store_url`` is that of the server that
-    replicas share; ImportError where its client is not installed. ``clock`` returns seconds and never runs
+    replicas share; ConfigError where its client is not installed. ``clock`` returns seconds and never runs
     backwards. To be used from one event loop, inside ``running()``; outside of it limits hold as well, but what is
     open when the process ends is lost.
     """
@@ -61,7 +63,8 @@ class Limits:
         try:
             from ingest.limits.shared import Shared
         except ImportError as error:
-            raise ImportError("FLEETGLASS_STORE_URL needs the redis client: pip install 'fleetglass[store]'") from error
+            expected = "the redis client beside it: pip install 'fleetglass[store]'"
+            raise ConfigError((Problem("FLEETGLASS_STORE_URL", mask_credentials(url), expected),)) from error
         return Shared(url, thresholds, self._emit, self._clock)
 
     async def admit(self, email: str) -> Decision:

@@ -118,8 +118,9 @@ def test_sigterm_tells_the_open_windows_before_the_last_line_is_sent(pair, recei
 
 def test_one_burst_for_both_replicas_and_alone_without_the_store(pair, store):
     (_, first), (_, second) = pair
+    start = time.monotonic()
     statuses = [send(address) for _ in range(20) for address in (first, second)]
-    assert 20 <= statuses.count(204) <= 23  # one a second comes back
+    assert 20 <= statuses.count(204) <= 21 + time.monotonic() - start  # one a second comes back
     assert set(statuses) == {204, 429}
     store.kill()
     assert send(first) in {204, 429}
