@@ -190,7 +190,9 @@ export const install = (options) => {
         seen.add(thrown);
       }
       let [message, stack] = describe(thrown);
-      if (event?.filename) stack ||= `    at ${event.filename}:${event.lineno}:${event.colno}`;
+      // A bare value, and a script that can't be parsed: only the event knows where.
+      if (event?.filename && !/:\d+:\d+/.test(stack))
+        stack = `${stack || message}\n    at ${event.filename}:${event.lineno}:${event.colno}`;
       const key = `${message}\n${stack}`;
       const known = entries.get(key);
       if (known) known.unsent++;

@@ -129,7 +129,17 @@ def test_a_bare_value_that_was_thrown_is_placed(page, site):
     page.evaluate("breaks.thrown('offline')")
     (report,) = site.wait(1)
     assert report["message"] == "offline"
-    assert report["stack"].startswith(f"    at {site.url}/pages/breaks.js:")
+    assert report["stack"].startswith(f"offline\n    at {site.url}/pages/breaks.js:")
+
+
+def test_a_script_that_can_not_be_parsed_is_named(page, site):
+    visit(page, site)
+    page.evaluate("""() => document.head.append(Object.assign(document.createElement("script"), {
+        src: "/pages/cut-off.js?token=s3cret",
+    }))""")
+    (report,) = site.wait(1)
+    assert report["message"].startswith("SyntaxError: ")
+    assert report["stack"].splitlines()[-1].startswith(f"    at {site.url}/pages/cut-off.js:")
 
 
 def test_noise_is_not_sent(page, site):

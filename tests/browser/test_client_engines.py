@@ -94,7 +94,18 @@ def test_a_bare_value_that_was_thrown_is_placed(engine, site):
     engine.run("breaks.thrown('offline')")
     (report,) = site.wait(1)
     assert report["message"].endswith("offline")
-    assert report["stack"].startswith(f"    at {site.url}/pages/breaks.js:")
+    assert report["stack"].startswith(f"{report['message']}\n    at {site.url}/pages/breaks.js:")
+
+
+def test_a_script_that_can_not_be_parsed_is_named(engine, site):
+    engine.run("""
+        const script = document.createElement("script");
+        script.src = "/pages/cut-off.js?token=s3cret";
+        document.head.append(script);
+    """)
+    (report,) = site.wait(1)
+    assert report["message"].startswith("SyntaxError: ")
+    assert report["stack"].splitlines()[-1].startswith(f"    at {site.url}/pages/cut-off.js:")
 
 
 def test_a_storm_is_told_at_the_pages_end_with_the_token(engine, site):

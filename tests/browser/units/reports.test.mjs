@@ -126,7 +126,18 @@ test("a bare value that was thrown is placed by the event", async () => {
   install();
   page.fire("error", { message: "Uncaught 7", error: 7, filename: "https://a.example/app.js?v=1", lineno: 3, colno: 9 });
   await settle();
-  assert.equal(page.posts[0].report.stack, "    at https://a.example/app.js:3:9");
+  assert.equal(page.posts[0].report.stack, "7\n    at https://a.example/app.js:3:9");
+});
+
+test("a script that can't be parsed is placed by the event, in Chrome and in Firefox", async () => {
+  for (const stack of ["SyntaxError: Unexpected token ';'", ""]) {
+    const page = open();
+    install();
+    const thrown = error("Unexpected token ';'", stack, "SyntaxError");
+    page.fire("error", { message: "Uncaught", error: thrown, filename: "https://a.example/app.js", lineno: 3, colno: 9 });
+    await settle();
+    assert.equal(page.posts[0].report.stack, "SyntaxError: Unexpected token ';'\n    at https://a.example/app.js:3:9");
+  }
 });
 
 test("an event that somebody made is reported when it holds an error or a message", async () => {

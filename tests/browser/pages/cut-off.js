@@ -1,0 +1,2 @@
+// A bundle whose download was cut off.
+function save(order) { return order.total +
