@@ -48,11 +48,15 @@ class Post:
 
 @dataclass
 class Site:
-    """A running service. ``posts`` are the reports that came, ``answer`` what they get instead of the service's."""
+    """A running service. ``posts`` are the reports that came, ``answer`` what they get instead of the service's.
+
+    ``signed`` are headers that a proxy in front of the service, which signs users in, adds to each request.
+    """
 
     app: Any
     folders: Mapping[str, Path]
     policy: str | None = None
+    signed: Mapping[str, str] = field(default_factory=dict)
     posts: list[Post] = field(default_factory=list)
     answer: Callable[[Post], tuple[int, Mapping[str, str]]] | None = None
     url: str = ""
@@ -82,6 +86,8 @@ class Site:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        added = [(name.encode(), value.encode()) for name, value in self.signed.items()]
+        scope = {**scope, "headers": [*scope["headers"], *added]}
         folder, _, name = scope["path"][1:].partition("/")
         if folder in self.folders:
             await self._file(self.folders[folder] / name, send)
@@ -138,10 +144,14 @@ async def _session(scope: Mapping[str, Any]) -> Principal | None:
 
 
 @contextmanager
-def running(folders: Mapping[str, Path], **settings: Any) -> Iterator[Site]:
-    """The service with pages under ``/pages/`` and whatever ``folders`` names, on a free port of ``localhost``."""
+def running(folders: Mapping[str, Path], *, signed: Mapping[str, str] | None = None, **settings: Any) -> Iterator[Site]:
+    """The service with pages under ``/pages/`` and whatever ``folders`` names, on a free port of ``localhost``.
+
+    With ``signed`` headers, callers are known by the service's own settings; else by cookie or token.
+    """
     settings = {"limit_rate": 1000.0, "limit_burst": 1000, "dedupe_window": 0.0, **settings}
-    site = Site(create_app(Settings(**settings), resolver=_session), {"pages": PAGES, **folders})
+    app = create_app(Settings(**settings), resolver=None if signed else _session)
+    site = Site(app, {"pages": PAGES, **folders}, signed=signed or {})
     config = uvicorn.Config(site, log_config=None, access_log=False, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:

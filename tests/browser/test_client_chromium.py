@@ -358,6 +358,20 @@ def test_at_the_end_a_beacon_goes_where_a_cookie_says_who_is_speaking(page, site
     assert all(f'email="{MINA.email}"' in line for line in lines)
 
 
+def test_at_the_end_a_beacon_goes_where_a_proxy_says_who_is_speaking(page):
+    signed = {"x-forwarded-email": MINA.email, "x-forwarded-groups": "acme"}
+    proxied = {"trusted_proxies": ("127.0.0.1/32",), "proxy_workspace_header": "X-Forwarded-Groups"}
+    with running({}, signed=signed, **proxied) as site, lines_kept() as lines:
+        visit(page, site, WITH_COOKIE)
+        page.evaluate("for (let n = 0; n < 5; n++) reportError(new Error('again'))")
+        site.wait(1)
+        page.goto("about:blank")
+        assert [report["repeat"] for report in site.wait(2)] == [1, 4]
+        assert eventually(lambda: len(lines) == 2)
+    assert site.posts[1].headers["content-type"] == "text/plain;charset=UTF-8"
+    assert all(f'email="{MINA.email}" workspace="acme"' in line for line in lines)
+
+
 def test_a_page_of_another_site_cannot_speak_for_the_cookie(page, site):
     sign_in(page, site)
     with running({}) as stranger, lines_kept() as lines:
