@@ -26,8 +26,8 @@ RATE = 2_000
 HOT = 0.02
 SERVER = "tests.bench.b5_server"
 HOW = (
-    "Browser errors of some 700 bytes of JSON, under uvicorn (asyncio, h11) on one core; the load generator and the"
-    " receiver of the lines on the other. {connections} keep-alive connections; every report has another principal of"
+    "Browser errors of some 700 bytes of JSON, under uvicorn (asyncio, httptools) on one core; the load generator and"
+    " the receiver of the lines on the other. {connections} keep-alive connections; every report has another principal of"
     " {principals:,} and is the first of its window, the dearest kind: each makes a line, pushed in Loki's format. A"
     " round is {window} s of load on each server in turn; a rate is what was answered divided by the time of the load"
     " and of sending afterwards what was queued. Then a load of {rate:,} reports a second, due at equal distances for"

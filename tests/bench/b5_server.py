@@ -116,7 +116,9 @@ def main() -> None:
     app, drain = {"bare": bare, "route": route, "service": service}[variant](sink, int(principals))
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, loop="asyncio", http="h11", access_log=False, log_config=None, log_level="warning")
+    config = uvicorn.Config(
+        app, loop="asyncio", http="httptools", access_log=False, log_config=None, log_level="warning"
+    )
     server = uvicorn.Server(config)
     over = threading.Event()
 
