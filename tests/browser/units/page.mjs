@@ -40,10 +40,11 @@ export const settle = async () => {
   for (let turn = 0; turn < 20; turn++) await null;
 };
 
-/** Let so many milliseconds go by, a quarter of a second at a time. */
+/** Let so many milliseconds go by, a quarter of a second at a time; in long waits, a second. */
 export async function wait(ms) {
-  for (let gone = 0; gone < ms; gone += 250) {
-    mock.timers.tick(Math.min(250, ms - gone));
+  const step = ms > 60_000 ? 1_000 : 250;
+  for (let gone = 0; gone < ms; gone += step) {
+    mock.timers.tick(Math.min(step, ms - gone));
     await settle();
   }
 }
