@@ -79,6 +79,14 @@ def fresh(principals: int, start: int = 0) -> Iterator[bytes]:
         number += 1
 
 
+def storm(principals: int) -> Iterator[bytes]:
+    """The same error from every principal, over and over."""
+    number = 0
+    while True:
+        yield request(number % principals, 7, number)
+        number += 1
+
+
 def daily(principals: int, hot: float, seed: int = 5) -> Iterator[bytes]:
     """Reports as they come: principals at random, half of what each sends a repeat of its usual error, and one page
     in a loop that sends the share ``hot`` of all."""
