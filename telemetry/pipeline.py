@@ -96,7 +96,7 @@ class Telemetry:
 
             instrument(self.config.instrument)
         if self.config.sigterm:
-            sigterm.install(self.shutdown, self._flush_sinks, self._inside_a_lock)
+            sigterm.install(self.shutdown, self._hurry, self._inside_a_lock)
 
     def ship(self, sink: Sink) -> Shipper:
         """A Shipper for ``sink`` with the configured bounds and a row in the ledger."""
@@ -273,26 +273,19 @@ class Telemetry:
                 reasons = ", ".join(f"{reason} {count}" for reason, count in row.dropped.items())
                 faults.say(f"{row.signal} to {row.sink}: {row.lost} of {row.emitted} records lost ({reasons})")
 
-    def _flush_sinks(self, timeout: float) -> bool:
-        return self._flush_until(time.monotonic() + timeout)
-
-    def _flush_until(self, deadline: float) -> bool:
+    def _hurry(self) -> None:
         for shipper in self.shippers:
             shipper.hurry()
+
+    def _flush_until(self, deadline: float) -> bool:
+        self._hurry()
         return all([shipper.flush(deadline) for shipper in self.shippers])
 
     def _push_until(self, deadline: float) -> None:
-        """One last batch of metrics; a collector that hangs costs no more than the deadline."""
-        pusher = self.pusher
-        if pusher is None:
-            return
-        thread = threading.Thread(target=pusher.push, name="fleetglass-last-push", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # interpreter shutdown: no thread is to be had
-            pusher.push()
-            return
-        thread.join(max(0.0, deadline - time.monotonic()))
+        """One last batch of metrics; a collector that hangs costs no more than the deadline, and no other sink."""
+        self._hurry()
+        if self.pusher is not None:
+            self.pusher.push_within(deadline - time.monotonic())
 
     def shutdown(self, timeout: float | None = None) -> bool:
         """Deliver what is queued and end: one deadline of ``timeout`` seconds (default 3) for all sinks together.
@@ -307,15 +300,14 @@ class Telemetry:
             if self._closed:
                 return self._clean
             self.draining = True
+            self._push_until(deadline)
             if self.pusher is not None:
-                self._push_until(deadline)
                 self.pusher.stop()
             for shipper in self.shippers:
                 shipper.begin_close(deadline)
             self._clean = all([shipper.close(deadline) for shipper in self.shippers])
             self._closed = True
-            if not self._clean:
-                self._say_losses()
+            self._say_losses()
             self._take_down()
         finally:
             self._shutting.release()

@@ -23,19 +23,20 @@ _hook: Hook | None = None
 
 
 class Hook:
-    """The installed handler, and what it does: ``shutdown`` ends telemetry, ``flush`` delivers what is queued.
+    """The installed handler, and what it does: ``shutdown`` ends telemetry, ``hurry`` has all that is queued sent.
 
     ``busy`` says whether the interrupted thread holds one of our locks: delivering would then wait for itself.
     """
 
-    def __init__(
-        self, shutdown: Callable[[], object], flush: Callable[[float], object], busy: Callable[[], bool]
-    ) -> None:
+    def __init__(self, shutdown: Callable[[], object], hurry: Callable[[], object], busy: Callable[[], bool]) -> None:
         self._shutdown = shutdown
-        self._flush = flush
+        self._hurry = hurry
         self._busy = busy
         self._eager = False
-        self.before: Any = signal.getsignal(signal.SIGTERM)
+        before: Any = signal.getsignal(signal.SIGTERM)
+        while isinstance(before, Hook):  # of a former setup() that was shut down outside of the main thread
+            before = before.before
+        self.before: Any = before
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal: deliver, then let what stood here before act."""
@@ -59,30 +60,35 @@ class Hook:
     def _keep_flushing(self) -> None:
         until = time.monotonic() + EAGER_SECONDS
         while time.monotonic() < until:
-            self._flush(0.5)
+            self._hurry()
             time.sleep(0.05)
         self._eager = False
 
 
-def install(shutdown: Callable[[], object], flush: Callable[[float], object], busy: Callable[[], bool]) -> bool:
-    """Put the hook in front of the present handler. False outside of the main thread, where Python allows none."""
+def install(shutdown: Callable[[], object], hurry: Callable[[], object], busy: Callable[[], bool]) -> bool:
+    """Put the hook in front of the present handler.
+
+    False outside of the main thread, where Python allows none, and where a handler in C stands already (uWSGI
+    has one): it could not be called any more, and the process would not end.
+    """
     global _hook
     if threading.current_thread() is not threading.main_thread():
         return False
-    if _hook is not None and signal.getsignal(signal.SIGTERM) is _hook:
-        uninstall()
-    hook = Hook(shutdown, flush, busy)
+    hook = Hook(shutdown, hurry, busy)
+    if hook.before is None:
+        return False
     signal.signal(signal.SIGTERM, hook)
     _hook = hook
     return True
 
 
 def uninstall() -> None:
-    """Put back the handler that was there, unless another has come since."""
+    """Put back the handler that was there, unless another has come since; in the main thread only."""
     global _hook
-    hook, _hook = _hook, None
+    hook = _hook
     if hook is None or threading.current_thread() is not threading.main_thread():
         return
+    _hook = None
     before = hook.before
     if signal.getsignal(signal.SIGTERM) is hook:
         signal.signal(signal.SIGTERM, before)

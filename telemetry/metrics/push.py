@@ -10,12 +10,14 @@ process beside its successor for that long, unless the successor pushes under th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from queue import Empty, SimpleQueue
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
@@ -157,14 +159,17 @@ class Pusher:
         _pushers.add(self)
 
     def _start_afresh(self) -> None:
-        self._stop = threading.Event()
+        self._asked: SimpleQueue[SimpleQueue[None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
         self._pushing = threading.RLock()
 
     def start(self) -> None:
         """Begin to push; the first batch comes within one interval."""
         self._wanted = True
+        thread = threading.Thread(target=self._run, args=(self._asked,), name="fleetglass-push", daemon=True)
         try:
-            threading.Thread(target=self._run, args=(self._stop,), name="fleetglass-push", daemon=True).start()
+            thread.start()
+            self._thread = thread
         except RuntimeError as error:  # interpreter shutdown, or no threads to be had: flush and shutdown still push
             faults.report("metrics.push", error)
 
@@ -181,10 +186,24 @@ class Pusher:
             faults.report("metrics.push", error)
             return False
 
+    def push_within(self, seconds: float) -> None:
+        """Have the thread push now, and wait ``seconds`` for it at most: a collector that hangs must hold up nobody.
+
+        Without a thread the caller pushes. (One made for this alone could not be started by ``atexit``:
+        Python 3.12 refuses.)
+        """
+        if self._thread is None or not self._thread.is_alive():
+            self.push()
+            return
+        done: SimpleQueue[None] = SimpleQueue()
+        self._asked.put(done)
+        with contextlib.suppress(Empty):
+            done.get(timeout=max(0.0, seconds))
+
     def stop(self) -> None:
         """End the thread, without waiting for it. The last ``push`` is the caller's, before the Shipper closes."""
         self._wanted = False
-        self._stop.set()
+        self._asked.put(None)
 
     def after_fork_in_child(self) -> None:
         """Push for the child as for the parent."""
@@ -192,14 +211,22 @@ class Pusher:
         if self._wanted:
             self.start()
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run(self, asked: SimpleQueue[SimpleQueue[None] | None]) -> None:
         due = time.monotonic() + self._interval * self._phase
-        while not stop.wait(max(0.0, due - time.monotonic())):
+        while True:
+            try:
+                done = asked.get(timeout=max(0.0, due - time.monotonic()))
+            except Empty:
+                self.push()
+                due += self._interval
+                late = time.monotonic() - due
+                if late > 0:  # a suspended machine, or collectors slower than the interval: skip, don't catch up
+                    due += (late // self._interval + 1) * self._interval
+                continue
+            if done is None:
+                return
             self.push()
-            due += self._interval
-            late = time.monotonic() - due
-            if late > 0:  # a suspended machine, or collectors slower than the interval: skip, don't catch up
-                due += (late // self._interval + 1) * self._interval
+            done.put(None)
 
 
 _pushers: weakref.WeakSet[Pusher] = weakref.WeakSet()

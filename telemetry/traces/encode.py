@@ -65,6 +65,7 @@ class SpanEncoder:
         for span in spans:
             try:
                 message = self.span(span)
+                self._scope_head(span._instrumentation_scope)  # an uncommon scope makes its spans uncommon
             except _UncommonError:
                 uncommon.append(span)
                 continue
@@ -181,7 +182,9 @@ class SpanEncoder:
             schema = b""
             if scope is not None:
                 parts += [
-                    field(number, text.encode()) for number, text in ((1, scope.name), (2, scope.version)) if text
+                    field(number, text.encode(errors="replace"))
+                    for number, text in ((1, scope.name), (2, scope.version))
+                    if text
                 ]
                 self._attributes(parts, 3, dict(scope.attributes or {}))
                 schema = field(3, scope.schema_url.encode()) if scope.schema_url else b""

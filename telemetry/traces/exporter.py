@@ -28,12 +28,14 @@ def encode(spans: Sequence[ReadableSpan], scrubber: scrub.Scrubber) -> bytes:
 def clean(span: ReadableSpan, scrubber: scrub.Scrubber) -> None:
     """Take secrets out of ``span``, and what protobuf can't hold: half surrogates, integers beyond 64 bits."""
     span._name = _text(span._name)
+    for event in span._events:
+        event._name = _text(event._name)
     holders: list[Any] = [span, *span._events, *span._links]
     for holder in holders:
         kept = holder._attributes
         if kept:
             holder._attributes = BoundedAttributes(
-                attributes={key: _value(key, value, scrubber) for key, value in kept.items()}, immutable=False
+                attributes={_text(key): _value(key, value, scrubber) for key, value in kept.items()}, immutable=False
             )
             holder._attributes.dropped = getattr(kept, "dropped", 0)
     if span._status.description:
@@ -46,7 +48,7 @@ def _value(key: str, value: Any, scrubber: scrub.Scrubber) -> Any:
     if isinstance(value, str):
         return scrub.text(_text(value))
     if isinstance(value, Mapping):
-        return {str(name): _value(str(name), item, scrubber) for name, item in value.items()}
+        return {_text(str(name)): _value(str(name), item, scrubber) for name, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [_value("", item, scrubber) for item in value]
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:

@@ -7,8 +7,11 @@ the next ``setup()``. Tracers that libraries hold since import go on working thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+import inspect
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any, TypeAlias
 
 from opentelemetry import trace
@@ -16,6 +19,7 @@ from opentelemetry.context import Context
 from opentelemetry.util.types import Attributes
 
 from telemetry import faults
+from telemetry.text import printable
 
 _NOOP = trace.NoOpTracerProvider()
 
@@ -101,7 +105,43 @@ class Tracer(trace.Tracer):
 
     def start_as_current_span(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """As the API says: a context manager and decorator."""
-        return self._now().start_as_current_span(name, *args, **kwargs)
+        return Current(lambda: self._now().start_as_current_span(name, *args, **kwargs))
+
+
+class Current(AbstractContextManager[trace.Span]):
+    """A span to be: for one ``with`` block, or as a decorator for each call, from the engine of that moment."""
+
+    __slots__ = ("_begin", "_begun")
+
+    def __init__(self, begin: Callable[[], AbstractContextManager[trace.Span]]) -> None:
+        self._begin = begin
+
+    def __enter__(self) -> trace.Span:
+        self._begun = self._begin()
+        return self._begun.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace_: TracebackType | None
+    ) -> bool | None:
+        return self._begun.__exit__(kind, error, trace_)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function``, each call inside a span of its own."""
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def run(*args: Any, **kwargs: Any) -> Any:
+                with self._begin():
+                    return await function(*args, **kwargs)
+
+            return run
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self._begin():
+                return function(*args, **kwargs)
+
+        return call
 
 
 PROVIDER = Provider()
@@ -133,19 +173,36 @@ def use_span(span: trace.Span) -> AbstractContextManager[Any]:
     return trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False)
 
 
-def each(iterator: Iterator[Any], span: trace.Span) -> Iterator[Any]:
-    """Iterate with ``span`` current in the iterator's own steps only, and end it with the last."""
+def each(steps: Generator[Any, Any, Any], start: Callable[[], trace.Span]) -> Generator[Any, Any, Any]:
+    """``steps`` with a span that lasts from its first step to its last, and is current in its own steps only.
+
+    What is sent and thrown into it, and what it returns, passes through: it may be a context manager's.
+    """
+    span = start()
+    step: Callable[[], Any] = functools.partial(next, steps)
     try:
         while True:
             with use_span(span):
                 try:
-                    item = next(iterator)
-                except StopIteration:
-                    return
-            yield item
+                    item = step()
+                except StopIteration as end:
+                    return end.value
+            try:
+                step = functools.partial(steps.send, (yield item))
+            except GeneratorExit:
+                with use_span(span):
+                    steps.close()
+                raise
+            except BaseException as error:
+                step = functools.partial(steps.throw, error)
     except Exception as error:
-        span.record_exception(error)
-        span.set_status(trace.Status(trace.StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+        fail(span, error)
         raise
     finally:
         span.end()
+
+
+def fail(span: trace.Span, error: Exception) -> None:
+    """Record ``error`` as what ended ``span``."""
+    span.record_exception(error)
+    span.set_status(trace.Status(trace.StatusCode.ERROR, f"{type(error).__name__}: {printable(error)}"))

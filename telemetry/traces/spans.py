@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar, overload
 
 from opentelemetry import trace
 
 from telemetry.text import printable
-from telemetry.traces.provider import PROVIDER, each, use_span
+from telemetry.traces.provider import PROVIDER, each, fail, use_span
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,23 +54,29 @@ def _wrap(function: Callable[..., Any], name: str, attributes: Mapping[str, obje
     if inspect.isasyncgenfunction(function):
 
         @functools.wraps(function)
-        async def steps(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            made = _tracer.start_span(name, attributes=given)
+        async def steps(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
             stream = function(*args, **kwargs)
+            made = _tracer.start_span(name, attributes=given)
+            step: Callable[[], Any] = stream.__anext__
             try:
                 while True:
                     with use_span(made):
                         try:
-                            item = await anext(stream)
+                            item = await step()
                         except StopAsyncIteration:
                             return
-                    yield item
+                    try:
+                        step = functools.partial(stream.asend, (yield item))
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        step = functools.partial(stream.athrow, error)
             except Exception as error:
-                made.record_exception(error)
-                made.set_status(trace.Status(trace.StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+                fail(made, error)
                 raise
             finally:
-                await stream.aclose()
+                with use_span(made):
+                    await stream.aclose()
                 made.end()
 
         return steps
@@ -78,7 +84,7 @@ def _wrap(function: Callable[..., Any], name: str, attributes: Mapping[str, obje
 
         @functools.wraps(function)
         def iterate(*args: Any, **kwargs: Any) -> Any:
-            return each(function(*args, **kwargs), _tracer.start_span(name, attributes=given))
+            return each(function(*args, **kwargs), lambda: _tracer.start_span(name, attributes=given))
 
         return iterate
     if inspect.iscoroutinefunction(function):

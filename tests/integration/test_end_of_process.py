@@ -145,6 +145,31 @@ def test_an_exit_by_sys_exit_an_exception_or_the_end_delivers(program: Any, tele
     telemetry_receiver.wait_for(lambda r: sum("last words" in line.line for line in r.lines) == 4)
 
 
+def test_a_collector_that_hangs_does_not_hold_the_exit(program: Any, telemetry_receiver: Receiver) -> None:
+    """Python 3.12 starts no thread from atexit: the last push then ran, and hung, in the main thread."""
+    running = program(
+        """
+        import logging, threading, telemetry
+        from prometheus_client import REGISTRY
+
+        class Hung:
+            def describe(self):
+                return []
+
+            def collect(self):
+                threading.Event().wait()
+
+        REGISTRY.register(Hung())
+        telemetry.setup(service="x", shutdown_timeout=1)
+        logging.getLogger("x").warning("last words")
+        """
+    )
+    started = time.monotonic()
+    running.process.wait(10)
+    assert time.monotonic() - started < 5
+    assert [line.line.rpartition("msg=")[2] for line in telemetry_receiver.lines] == ['"last words"']
+
+
 def test_a_handler_of_the_applications_own_is_called_and_ends_in_its_own_way(
     program: Any, telemetry_receiver: Receiver
 ) -> None:

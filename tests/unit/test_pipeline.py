@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import telemetry
+from telemetry import sigterm
 from telemetry.testing import Blackhole, Hang, Receiver, Refuse, Reset, Status
 
 log = logging.getLogger("app.test")
@@ -130,6 +131,8 @@ def test_a_hung_collector_of_the_users_does_not_hold_the_shutdown(telemetry_rece
         started = time.monotonic()
         tel.shutdown()
         assert time.monotonic() - started < 1.0
+        rows = balanced(tel)
+        assert rows["logs"].delivered == rows["traces"].delivered == 1, "the other sinks had the time as well"
     finally:
         release.set()
         REGISTRY.unregister(hung)
@@ -230,3 +233,56 @@ def test_worker_opens_a_metrics_port_and_a_busy_one_warns(capsys: pytest.Capture
         assert tel.server is not None
         with urllib.request.urlopen(tel.server.url, timeout=5) as answer:
             assert b"telemetry_build_info" in answer.read()
+
+
+def test_a_loss_that_a_flush_has_told_is_said_at_the_end_all_the_same(
+    telemetry_receiver: Receiver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    telemetry_receiver.behave(Status(401))
+    tel = telemetry.setup(service="shop", loki_url=telemetry_receiver.url, stdout="off", linger=0.02)
+    log.warning("lost")
+    assert not tel.flush()
+    tel.shutdown()
+    assert "logs to loki: 1 of 1 records lost (rejected 1)" in capsys.readouterr().err
+
+
+def test_setup_outside_of_the_main_thread_does_all_but_the_signal(telemetry_receiver: Receiver) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    def work() -> None:
+        start(telemetry_receiver)
+        emit()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) is before
+    tel = telemetry.active()
+    assert tel is not None
+    assert tel.shutdown()
+    assert (len(telemetry_receiver.spans), len(telemetry_receiver.lines)) == (1, 1)
+
+
+def test_a_setup_after_a_shutdown_in_another_thread_does_not_chain_to_the_old_hook(
+    telemetry_receiver: Receiver,
+) -> None:
+    """The old hook ended the process at once, with everything of the new setup still queued."""
+    before = signal.getsignal(signal.SIGTERM)
+    first = start(telemetry_receiver)
+    thread = threading.Thread(target=first.shutdown)
+    thread.start()
+    thread.join()
+    with start(telemetry_receiver):
+        hook = signal.getsignal(signal.SIGTERM)
+        assert isinstance(hook, sigterm.Hook)
+        assert hook.before == before
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_handler_in_c_keeps_its_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uWSGI's handler is none that Python could call: behind ours, the worker could not be ended any more."""
+    before = signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "getsignal", lambda number: None)
+        assert not sigterm.install(lambda: None, lambda: None, lambda: False)
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -242,3 +243,134 @@ def test_an_instrumentation_that_is_not_installed_is_named(capsys: pytest.Captur
     with telemetry.setup(service="x", stdout="off", metrics_exporter="none", instrument=("nonesuch",)):
         pass
     assert "pip install opentelemetry-instrumentation-nonesuch" in capsys.readouterr().err
+
+
+def test_a_traced_context_manager_rolls_back(telemetry_receiver: Receiver) -> None:
+    """The exception never reached the generator: neither rolled back nor committed."""
+    said: list[str] = []
+
+    @contextlib.contextmanager
+    @telemetry.traced("transaction")
+    def transaction() -> Iterator[str]:
+        try:
+            yield telemetry.trace_id()
+        except LookupError:
+            said.append("rolled back")
+            raise
+        said.append("committed")
+
+    with start(telemetry_receiver) as tel:
+        with transaction() as inside:
+            assert inside
+        with pytest.raises(LookupError), transaction():
+            raise LookupError("no")
+        assert tel.flush()
+    assert said == ["committed", "rolled back"]
+    assert [span.status for span in telemetry_receiver.spans] == ["unset", "error"]
+
+
+def test_what_is_sent_into_a_traced_generator_and_what_it_returns_passes_through(telemetry_receiver: Receiver) -> None:
+    closed: list[str] = []
+
+    @telemetry.traced("echo")
+    def echo() -> Generator[object, object, str]:
+        heard = None
+        try:
+            while heard != "end":
+                heard = yield heard
+        finally:
+            closed.append(telemetry.trace_id())
+        return "done"
+
+    @telemetry.traced("aecho")
+    async def aecho() -> AsyncGenerator[object, object]:
+        heard: object = None
+        while True:
+            try:
+                heard = yield heard
+            except KeyError:
+                heard = "caught"
+
+    def outer() -> Generator[object, object, str]:
+        return (yield from echo())
+
+    async def main() -> list[object]:
+        stream = aecho()
+        heard = [await anext(stream), await stream.asend("a"), await stream.athrow(KeyError())]
+        await stream.aclose()
+        return heard
+
+    with start(telemetry_receiver) as tel:
+        steps = outer()
+        assert (next(steps), steps.send("a")) == (None, "a")
+        with pytest.raises(StopIteration, match="done"):
+            steps.send("end")
+        left = echo()
+        next(left)
+        left.close()
+        assert asyncio.run(main()) == [None, "a", "caught"]
+        assert tel.flush()
+    assert sorted(span.name for span in telemetry_receiver.spans) == ["aecho", "echo", "echo"]
+    assert all(closed), "its own clean-up runs inside the span"
+
+
+def test_a_span_as_decorator_follows_every_setup(telemetry_receiver: Receiver) -> None:
+    """Decorated on import, before any setup(): it was bound to the engine of that moment, which was none."""
+
+    @telemetry.span("decorated")
+    def plain() -> str:
+        return telemetry.trace_id()
+
+    @library.start_as_current_span("held")
+    async def later() -> str:
+        return telemetry.trace_id()
+
+    assert plain() == ""
+    for round_ in range(2):
+        with start(telemetry_receiver, instance=f"i{round_}") as tel:
+            assert plain()
+            assert asyncio.run(later())
+            assert tel.flush()
+    instances = [(span.name, span.resource["service.instance.id"]) for span in telemetry_receiver.spans]
+    assert instances == [("decorated", "i0"), ("held", "i0"), ("decorated", "i1"), ("held", "i1")]
+
+
+def test_force_flush_of_the_provider_delivers_and_tells_the_truth(telemetry_receiver: Receiver) -> None:
+    """AWS's and others' wrappers call it before a freeze: it returned True with everything still queued."""
+    with start(telemetry_receiver, linger=30) as tel:
+        provider: Any = trace.get_tracer_provider()
+        with telemetry.span("work"):
+            pass
+        assert provider.force_flush(2000)
+        assert len(telemetry_receiver.spans) == 1
+        telemetry_receiver.behave(Status(401))
+        with telemetry.span("work"):
+            pass
+        assert not provider.force_flush(2000)
+        assert tel.health().rows[0].pending == 0
+
+
+def test_fat_spans_are_bounded_by_what_they_hold(telemetry_receiver: Receiver) -> None:
+    """hindsight #850 by way of spans: a queue that counts a megabyte as four kilobytes holds gigabytes."""
+    telemetry_receiver.behave(Status(503))
+    with start(telemetry_receiver, queue_bytes=1024 * 1024, shutdown_timeout=0.1) as tel:
+        for _ in range(100):
+            with telemetry.span("work", prompt="x" * 100_000):
+                pass
+        (row,) = tel.health().rows
+        assert row.pending == 10
+        assert row.dropped == {"queue_full": 90}
+        with contextlib.suppress(ValueError), telemetry.span("work") as span:
+            span.add_event("document", {"text": "x" * 2_000_000})
+        assert tel.health().rows[0].dropped["too_large"] == 1
+
+
+def test_half_surrogates_and_lists_on_a_scope_cost_no_span(telemetry_receiver: Receiver) -> None:
+    tracer = trace.get_tracer("a.library", attributes={"versions": ["1", "2"]})
+    with start(telemetry_receiver) as tel:
+        with tracer.start_as_current_span("name\ud800", attributes={"key\ud800": b"bytes"}) as span:
+            span.add_event("event\ud800", {"k": "v\ud800", "list": ["a\ud800"]})
+            span.set_status(trace.StatusCode.ERROR, "why\ud800")
+        assert tel.flush()
+    (span_,) = telemetry_receiver.spans
+    assert (span_.name, span_.events[0].name, span_.status_message) == ("name?", "event?", "why?")
