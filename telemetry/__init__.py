@@ -6,8 +6,9 @@ process which only imports a library of ours pays nothing for the SDKs behind it
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from telemetry import lazy
 
 if TYPE_CHECKING:
     from telemetry.config import Config, ConfigError
@@ -50,15 +51,5 @@ __all__ = [
     "traced",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'telemetry' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy.names(__name__, _HOME)

@@ -5,8 +5,9 @@ Importing this package loads nothing; each name below brings prometheus-client (
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from telemetry import lazy
 
 if TYPE_CHECKING:
     from telemetry.metrics.exposition import render
@@ -24,15 +25,5 @@ _HOME = {
 
 __all__ = ["Guarded", "counter", "gauge", "guarded", "histogram", "render"]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'telemetry.metrics' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy.names(__name__, _HOME)

@@ -13,8 +13,9 @@ fetched on first use: pytest loads this package in every session, also where no 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from telemetry import lazy
 
 if TYPE_CHECKING:
     from telemetry.testing.captured import Captured
@@ -36,27 +37,27 @@ if TYPE_CHECKING:
     from telemetry.testing.records import Counts, LogLine, Request, Sample, Span, SpanEvent, SpanLink
 
 _HOME = {
-    "Blackhole": "faults",
-    "Captured": "captured",
-    "Counts": "records",
-    "Fault": "faults",
-    "Hang": "faults",
-    "LogLine": "records",
-    "Partial": "faults",
-    "Raw": "faults",
-    "Receiver": "receiver",
-    "Redirect": "faults",
-    "Refuse": "faults",
-    "RefuseRecord": "faults",
-    "Request": "records",
-    "Reset": "faults",
-    "Sample": "records",
-    "Slow": "faults",
-    "Span": "records",
-    "SpanEvent": "records",
-    "SpanLink": "records",
-    "Status": "faults",
-    "Step": "faults",
+    "Blackhole": "telemetry.testing.faults",
+    "Captured": "telemetry.testing.captured",
+    "Counts": "telemetry.testing.records",
+    "Fault": "telemetry.testing.faults",
+    "Hang": "telemetry.testing.faults",
+    "LogLine": "telemetry.testing.records",
+    "Partial": "telemetry.testing.faults",
+    "Raw": "telemetry.testing.faults",
+    "Receiver": "telemetry.testing.receiver",
+    "Redirect": "telemetry.testing.faults",
+    "Refuse": "telemetry.testing.faults",
+    "RefuseRecord": "telemetry.testing.faults",
+    "Request": "telemetry.testing.records",
+    "Reset": "telemetry.testing.faults",
+    "Sample": "telemetry.testing.records",
+    "Slow": "telemetry.testing.faults",
+    "Span": "telemetry.testing.records",
+    "SpanEvent": "telemetry.testing.records",
+    "SpanLink": "telemetry.testing.records",
+    "Status": "telemetry.testing.faults",
+    "Step": "telemetry.testing.faults",
 }
 
 __all__ = [
@@ -83,15 +84,5 @@ __all__ = [
     "Step",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'telemetry.testing' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"telemetry.testing.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy.names(__name__, _HOME)

@@ -6,8 +6,9 @@ the same for Litestar and adds ``/metrics``, ``/healthz`` and ``/readyz``.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from telemetry import lazy
 
 if TYPE_CHECKING:
     from telemetry.web.asgi import TelemetryMiddleware
@@ -33,16 +34,6 @@ __all__ = [
     "TelemetryPlugin",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Litestar and msgspec are loaded by those who use them only: a Starlette service has no Litestar.
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'telemetry.web' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+# Litestar and msgspec are loaded by those who use them only: a Starlette service has no Litestar.
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy.names(__name__, _HOME)

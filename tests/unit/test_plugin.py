@@ -301,7 +301,7 @@ def test_the_plugin_costs_a_session_that_does_not_use_it_nothing(pytester, monke
             heavy = ("msgspec", "opentelemetry", "prometheus_client", "google", "grpc", "logging_loki", "requests")
             assert not [name for name in loaded if name.partition(".")[0] in heavy]
             ours = {name for name in loaded if name.partition(".")[0] == "telemetry"}
-            assert ours == {"telemetry", "telemetry.testing", "telemetry.testing.plugin"}
+            assert ours == {"telemetry", "telemetry.lazy", "telemetry.testing", "telemetry.testing.plugin"}
         """
     )
     plugins = ["-p", "telemetry.testing.plugin", "-p", "no:cacheprovider"]
@@ -322,6 +322,6 @@ except AttributeError as error:
 """
     out = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     assert json.loads(out) == [
-        ["telemetry", "telemetry.testing"],
+        ["telemetry", "telemetry.lazy", "telemetry.testing"],
         "module 'telemetry.testing' has no attribute 'Nothing'",
     ]
