@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -74,7 +75,8 @@ class Intake:
             principal.email,
             principal.workspace,
             report.kind,
-            fingerprint(report.kind, report.message, report.stack),
+            # One string for an error, however many principals are remembered to have met it.
+            sys.intern(fingerprint(report.kind, report.message, report.stack)),
         )
         seen = await self._limits.meet(key, report.repeat, lambda fp: sample(report, principal, fp))
         self._errors.child(report.kind).inc(report.repeat)
