@@ -26,6 +26,8 @@ MAX_ITEMS: Final = 50
 """Exceptions of one batch that are taken: as many items as the SDK puts into one by default."""
 MAX_ITEM_BYTES: Final = 16 * 1024
 """Size of an exception as compact JSON in UTF-8; the errors route takes as much."""
+MAX_FRAMES: Final = 100
+"""Frames of one exception that are written, innermost first: more don't fit into a line."""
 
 _BOM = b"\xef\xbb\xbf"
 _REJECTION = "UnhandledRejection"  # what the SDK calls a rejection whose reason is no error
@@ -151,7 +153,8 @@ def _stack(message: str, stacktrace: Any) -> str:
     """The trace as V8 writes it, whatever engine the SDK took apart; empty without frames."""
     if isinstance(stacktrace, str):
         return stacktrace
-    lines = [_frame(frame) for frame in _list(_object(stacktrace).get("frames")) if isinstance(frame, dict)]
+    frames = _list(_object(stacktrace).get("frames"))[:MAX_FRAMES]
+    lines = [_frame(frame) for frame in frames if isinstance(frame, dict)]
     return "\n".join([message, *lines]) if lines else ""
 
 

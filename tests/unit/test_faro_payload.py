@@ -9,7 +9,7 @@ import pytest
 
 from ingest.errors.fingerprint import fingerprint
 from ingest.errors.report import Report, Unreadable
-from ingest.faro.payload import LEFT, MAX_ITEM_BYTES, MAX_ITEMS, Batch, read
+from ingest.faro.payload import LEFT, MAX_FRAMES, MAX_ITEM_BYTES, MAX_ITEMS, Batch, read
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 # As @grafana/faro-web-sdk 2.12.1 writes it in Chromium, shortened.
@@ -154,6 +154,12 @@ def test_an_error_has_the_fingerprint_that_our_own_client_would_have_given_it(st
 )
 def test_a_frame_is_one_line_whatever_it_holds(frame, line):
     assert one(value="m", stacktrace={"frames": [frame]}).stack == f"m\n{line}"
+
+
+def test_recursion_is_cut_to_the_innermost_frames():
+    frames = [{"filename": "a.js", "function": f"f{n}"} for n in range(MAX_FRAMES + 5)]
+    lines = one(value="m", stacktrace={"frames": frames}).stack.splitlines()
+    assert (lines[1], lines[-1]) == ("    at f0 (a.js)", f"    at f{MAX_FRAMES - 1} (a.js)")
 
 
 @pytest.mark.parametrize("stacktrace", [None, {}, [], 7, {"frames": None}, {"frames": []}, {"frames": [1, "x", None]}])
