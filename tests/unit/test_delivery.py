@@ -395,7 +395,7 @@ def test_the_sender_is_known_as_such_and_makes_no_spans() -> None:
 
 def test_threads_that_cannot_be_started_for_a_while_do_not_silence_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     """litestar #3080: at the process limit ``can't start new thread``; it must pass with its cause."""
-    monkeypatch.setattr(delivery, "START_AGAIN", 0.1)
+    monkeypatch.setattr(delivery.shipper, "START_AGAIN", 0.1)
     start = threading.Thread.start
     tries: list[float] = []
 

@@ -1,10 +1,8 @@
-"""One Shipper for each network sink: bounded, batched, retried, accounted, and never in its host's way.
+"""The Shipper: takes records from the host's threads, delivers them from one of its own, accounts for each.
 
 ``put`` is what the host's threads call: a few attribute writes under a re-entrant lock, no waiting, no
 I/O. One daemon thread, started by the first record and keyed by pid, takes batches off the queue, has the
 sink encode and send them, and settles each record in the ledger exactly once.
-
-The queue (``Buffer``) is a class of its own, so that one kept on disk can take its place.
 """
 
 from __future__ import annotations
@@ -15,118 +13,19 @@ import random
 import threading
 import time
 import weakref
-from collections import deque
 from queue import Empty, SimpleQueue
-from typing import Any, Literal, NamedTuple, Protocol
-
-import msgspec
+from typing import Any
 
 from telemetry import faults
+from telemetry.delivery.buffer import Buffer, Item, cost_of, item
+from telemetry.delivery.contract import CALL_TIMEOUT, Limits, Sink, SinkHealth, Verdict
 from telemetry.ledger import Reason, Row
 
 SENDERS: set[int] = set()
 """Identifiers of the threads that send. What they log never enters a sink: it would feed itself."""
 
-ENTRY_OVERHEAD = 320
-"""Bytes that a queued entry takes beside its encoded text: objects and allocator. Measured by bench B7."""
-
-CALL_TIMEOUT = 10.0
-"""Seconds that one call to a backend may take."""
-
 START_AGAIN = 1.0
 """Seconds after which a sender thread that could not be started is tried again."""
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """What a backend made of one request.
-
-    ``delivered``: all but ``rejected`` records are stored. ``retry``: none is known to be, the same bytes
-    may be sent again, after ``retry_after`` seconds if given. ``split``: some record is refused, it is not
-    said which. ``rejected``: none will ever be taken.
-    """
-
-    kind: Literal["delivered", "retry", "split", "rejected"]
-    rejected: int = 0
-    retry_after: float | None = None
-    message: str = ""
-
-
-class Sink(Protocol):
-    """Encodes and sends; never queues, never retries. Used by one thread at a time."""
-
-    name: str
-    signal: str
-    max_age: float | None
-    """Seconds after which the backend would refuse a record, or None."""
-
-    def encode(self, entries: list[Any]) -> bytes:
-        """One request body for ``entries``. May raise: the Shipper then finds the entry at fault."""
-        ...
-
-    def send(self, body: bytes, timeout: float) -> Verdict:
-        """Send one body. May raise OSError and the like for a connection that failed: that is a retry."""
-        ...
-
-    def close(self) -> None:
-        """Close what is open; ``send`` may be called again all the same (a forked child does)."""
-        ...
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """Bounds of one Shipper. Bytes count what entries are said to cost, queued and in flight together."""
-
-    queue_bytes: int = 32 * 1024 * 1024
-    queue_records: int = 50_000
-    batch_bytes: int = 1024 * 1024
-    linger: float = 1.0
-    max_tries: int = 10
-    first_backoff: float = 0.5
-    max_backoff: float = 300.0
-    requests_per_batch: int = 64
-    """How many requests one refused batch may be split into before the rest is given up as rejected."""
-
-
-class Item(NamedTuple):
-    """A queued record: what the sink encodes, its cost in bytes, its time (Unix seconds)."""
-
-    entry: Any
-    cost: int
-    at: float
-
-
-_item = tuple.__new__  # what Item() does, for half its price
-
-
-class Buffer:
-    """A FIFO in memory. Its bounds are the Shipper's business; appending and taking are atomic."""
-
-    def __init__(self) -> None:
-        self._items: deque[Item] = deque()
-        self.append = self._items.append
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def take(self, max_bytes: int) -> list[Item]:
-        """The oldest items whose costs fit ``max_bytes``, at least one where there is any."""
-        items: list[Item] = []
-        total = 0
-        while self._items:
-            if items and total + self._items[0].cost > max_bytes:
-                break
-            item = self._items.popleft()
-            items.append(item)
-            total += item.cost
-        return items
-
-
-class SinkHealth(msgspec.Struct, frozen=True):
-    """How a sink fares: ``last_delivery`` is Unix seconds or None, ``last_error`` a sentence or empty."""
-
-    signal: str
-    sink: str
-    last_delivery: float | None
-    last_error: str
 
 
 class Shipper:
@@ -196,7 +95,7 @@ class Shipper:
             row.pending += 1
             self._queued += 1
             self._held_bytes = held
-            self._append(_item(Item, (entry, cost, at)))
+            self._append(item(Item, (entry, cost, at)))
             if not self._idle:
                 if held - self._flying_bytes < self._batch_bytes or self._taken < self._wanted:
                     return True
@@ -352,7 +251,7 @@ class Shipper:
         items = self._buffer.take(self.limits.batch_bytes)
         with self.row.lock:
             self._taken += len(items)
-            self._flying_bytes = _cost(items)
+            self._flying_bytes = cost_of(items)
         return items
 
     def _next_batch(self) -> list[Item] | None:
@@ -412,17 +311,17 @@ class Shipper:
             lost = min(verdict.rejected, len(items))
             if not lost:
                 self.last_error = ""
-            return self._settle(len(items), _cost(items), dropped=lost, reason="rejected")
+            return self._settle(len(items), cost_of(items), dropped=lost, reason="rejected")
         reason: Reason = "rejected" if verdict.kind == "rejected" else "retries"
         if verdict.kind == "retry" and (self._closing or self._here):
             reason = "deadline"
-        self._settle(len(items), _cost(items), dropped=len(items), reason=reason)
+        self._settle(len(items), cost_of(items), dropped=len(items), reason=reason)
         return None
 
     def _halve(self, items: list[Item], budget: list[int], reason: Reason) -> None:
         """Isolate the entry at fault; its neighbours are delivered."""
         if len(items) == 1 or budget[0] <= 0:
-            return self._settle(len(items), _cost(items), dropped=len(items), reason=reason)
+            return self._settle(len(items), cost_of(items), dropped=len(items), reason=reason)
         middle = len(items) // 2
         self._deliver(items[:middle], budget)
         self._deliver(items[middle:], budget)
@@ -437,7 +336,7 @@ class Shipper:
         if not old:
             return items
         fresh = [item for item in items if not item.at < oldest]  # not ">=": no order holds for a NaN
-        self._settle(len(old), _cost(old), dropped=len(old), reason="too_old")
+        self._settle(len(old), cost_of(old), dropped=len(old), reason="too_old")
         return fresh
 
     def _send(self, body: bytes, budget: list[int]) -> Verdict:
@@ -532,10 +431,6 @@ class _Waiter:
         self.target = target
         self.lost = 0
         self.woken: SimpleQueue[None] = SimpleQueue()
-
-
-def _cost(items: list[Item]) -> int:
-    return sum(item.cost for item in items)
 
 
 class _quietly:  # noqa: N801 - reads as a statement: with _quietly()
