@@ -133,6 +133,8 @@ class GrpcChannel:
                 self._channel = self._open(grpc)
                 self._call = self._channel.unary_unary(self._method)
             self._flying = self._call.future(body, timeout=min(timeout, self._target.timeout), metadata=metadata)
+            over = threading.Event()
+            self._flying.add_done_callback(lambda _: over.set())
             try:
                 answer = self._flying.result()
             except grpc.FutureCancelledError:
@@ -140,6 +142,7 @@ class GrpcChannel:
             except grpc.RpcError as error:
                 return grpc_verdict(error.code().name, error.details() or "", _retry_info(error))
             finally:
+                over.wait(1.0)  # a call that is cancelled answers at once, and is over a moment later
                 self._flying = None
         rejected, why = _partial(answer)
         return Verdict("delivered", rejected=rejected, message=f"OTLP refused {rejected}: {why}" if rejected else "")
