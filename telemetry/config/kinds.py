@@ -151,6 +151,19 @@ def folder() -> Kind:
     return Kind("directory", read)
 
 
+def file() -> Kind:
+    """An existing file that this process may read."""
+    expected = "a file that exists and can be read"
+
+    def read(value: object) -> str:
+        path = one_line(os.fspath(value) if isinstance(value, os.PathLike) else value, expected)
+        if not (Path(path).is_file() and os.access(path, os.R_OK)):
+            raise Invalid(expected)
+        return path
+
+    return Kind("file", read)
+
+
 def size(minimum: int, maximum: int) -> Kind:
     """A number of bytes; text may carry a binary unit: ``65536``, ``64KiB``, ``32m``."""
     return _whole(_SIZE, "bytes", minimum, maximum, show_size)

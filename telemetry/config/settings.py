@@ -179,9 +179,9 @@ _OTLP_PARTS: tuple[tuple[str, Kind, str], ...] = (
     ("headers", kinds.headers(), "request headers; they replace the shared ones"),
     ("timeout", kinds.number("seconds", 0.001, 300, "OpenTelemetry for Python reads seconds, not milliseconds"), ""),
     ("compression", kinds.choice("gzip", "none"), "body compression"),
-    ("certificate", kinds.text(), "PEM file of the certificates to trust"),
-    ("client_certificate", kinds.text(), "PEM file of the client certificate (mutual TLS)"),
-    ("client_key", kinds.text(), "PEM file of the client key (mutual TLS)"),
+    ("certificate", kinds.file(), "PEM file of the certificates to trust"),
+    ("client_certificate", kinds.file(), "PEM file of the client certificate (mutual TLS)"),
+    ("client_key", kinds.file(), "PEM file of the client key (mutual TLS)"),
     ("insecure", kinds.switch(standard=True), "gRPC in clear text when the endpoint names no scheme"),
 )
 

@@ -51,6 +51,20 @@ def test_every_kind_of_instrument_appears() -> None:
     assert found["job_time_seconds"]["job_time_seconds_bucket", (("le", "2.0"),)] == 1
 
 
+def test_attributes_that_are_changed_after_they_were_counted_change_nothing() -> None:
+    """otel-python PR #5106: a dictionary that the caller went on to use moved what had been counted."""
+    shown, _, provider = made()
+    counter = provider.get_meter("library").create_counter("jobs.done")
+    attributes = {"queue": "mail"}
+    counter.add(1, attributes)
+    attributes["queue"] = "print"
+    counter.add(1, attributes)
+    assert families(shown)["jobs_done"] == {
+        ("jobs_done_total", (("queue", "mail"),)): 1,
+        ("jobs_done_total", (("queue", "print"),)): 1,
+    }
+
+
 def test_one_name_in_two_libraries_stays_two_series_of_one_family() -> None:
     shown, _, provider = made()
     provider.get_meter("one").create_counter("calls", description="One.").add(1)

@@ -511,11 +511,21 @@ def test_a_secret_from_a_mounted_file_loses_its_line_end_and_nothing_else():
     assert config(environ).loki_password == " p@ss "
 
 
-def test_credentials_go_together():
+def test_credentials_go_together(tmp_path):
+    key, certificate, other = (tmp_path / name for name in ("k.pem", "c.pem", "d.pem"))
+    for path in (key, certificate, other):
+        path.write_text("PEM")
     assert list(problems({"FLEETGLASS_LOKI_PASSWORD": "p"})) == ["FLEETGLASS_LOKI_PASSWORD"]
-    assert list(problems(otlp_client_key="k.pem")) == ["argument otlp_client_key"]
-    assert list(problems(otlp_traces_client_certificate="c.pem")) == ["argument otlp_traces_client_certificate"]
-    assert config(otlp_client_key="k.pem", otlp_traces_client_certificate="c.pem", otlp_client_certificate="d.pem")
+    assert list(problems(otlp_client_key=key)) == ["argument otlp_client_key"]
+    assert list(problems(otlp_traces_client_certificate=certificate)) == ["argument otlp_traces_client_certificate"]
+    assert config(otlp_client_key=key, otlp_traces_client_certificate=certificate, otlp_client_certificate=other)
+
+
+def test_a_certificate_that_is_not_there_is_named_at_setup_and_not_at_the_first_handshake(tmp_path):
+    missing = str(tmp_path / "nope.pem")
+    for name in ("otlp_certificate", "otlp_logs_client_key", "otlp_client_certificate"):
+        assert problems(**{name: missing})[f"argument {name}"].expected == "a file that exists and can be read"
+    assert "OTEL_EXPORTER_OTLP_CERTIFICATE" in problems({"OTEL_EXPORTER_OTLP_CERTIFICATE": str(tmp_path)})
 
 
 # --- the ingest section

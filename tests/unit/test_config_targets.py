@@ -98,20 +98,23 @@ def test_host_and_port_alone_are_for_grpc_only():
     assert target(own).endpoint == "https://collector:4317"
 
 
-def test_each_part_of_a_signal_overrides_the_shared_one():
+def test_each_part_of_a_signal_overrides_the_shared_one(tmp_path):
+    shared, own = tmp_path / "ca.pem", tmp_path / "logs.pem"
+    for path in (shared, own):
+        path.write_text("PEM")
     environ = COLLECTOR | {
         "OTEL_EXPORTER_OTLP_HEADERS": "a=1,b=2",
         "OTEL_EXPORTER_OTLP_TIMEOUT": "7",
-        "OTEL_EXPORTER_OTLP_CERTIFICATE": "ca.pem",
+        "OTEL_EXPORTER_OTLP_CERTIFICATE": str(shared),
         "OTEL_EXPORTER_OTLP_LOGS_HEADERS": "c=3",
         "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT": "0.5",
         "OTEL_EXPORTER_OTLP_LOGS_COMPRESSION": "none",
-        "OTEL_EXPORTER_OTLP_LOGS_CERTIFICATE": "logs.pem",
+        "OTEL_EXPORTER_OTLP_LOGS_CERTIFICATE": str(own),
     }
     traces, logs = target(environ), target(environ, "logs")
     assert (traces.headers, traces.timeout, traces.compression) == ({"a": "1", "b": "2"}, 7.0, "gzip")
     assert (logs.headers, logs.timeout, logs.compression) == ({"c": "3"}, 0.5, "none")
-    assert (traces.certificate, logs.certificate) == ("ca.pem", "logs.pem")
+    assert (traces.certificate, logs.certificate) == (str(shared), str(own))
 
 
 # --- credentials
