@@ -133,10 +133,12 @@ def _steady(options: Options, sink: Sink, seconds: float) -> dict[str, Any]:
         port = server.hello["port"]
         reports = b5_load.daily(PRINCIPALS, HOT)
         b5_load.at_rate(port, reports, RATE / 4, 1.0)  # first use of everything
+        cpu = server.ask("moment")["cpu"]
         parts = []
         for _ in range(4):
             parts.append(b5_load.at_rate(port, reports, RATE, seconds / 4))
             memory.append(server.ask("moment")["resident"])
+        cpu = server.ask("moment")["cpu"] - cpu
         told = server.ask("end")
     finally:
         server.close()
@@ -163,7 +165,11 @@ def _steady(options: Options, sink: Sink, seconds: float) -> dict[str, Any]:
         # Every page here sends repeat=1: what the lines stand for, plus what was refused, is what was sent.
         "unaccounted": abs(sent - refused - repeats) + abs(occurrences - repeats),
         "ledger": Ledger("our service under steady load", "logs", received=received, kept_by="own", **row),
-        "notes": (_sums(sent, results, refused, lines, repeats), _answers(statuses, latencies), _memory(memory)),
+        "notes": (
+            _sums(sent, results, refused, lines, repeats),
+            _answers(statuses, latencies),
+            _costs(memory, cpu, seconds),
+        ),
     }
 
 
@@ -186,5 +192,6 @@ def _answers(statuses: dict[int, int], latencies: list[float]) -> str:
     return f"Answers: {by_status}; half within {half:.1f} ms, 99 % within {most:.1f} ms, the slowest {slowest:.0f} ms."
 
 
-def _memory(sizes: list[int]) -> str:
-    return "Resident memory after each quarter: " + ", ".join(f"{size / 1e6:.0f} MB" for size in sizes) + "."
+def _costs(sizes: list[int], cpu: float, seconds: float) -> str:
+    memory = ", ".join(f"{size / 1e6:.0f} MB" for size in sizes)
+    return f"The service used {cpu / seconds:.0%} of a core. Resident memory after each quarter: {memory}."
