@@ -5,20 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from opentelemetry import propagate
-from opentelemetry.context import Context
+from opentelemetry import baggage, propagate
+from opentelemetry.context import Context, get_current
 
 
 def inject(carrier: MutableMapping[str, str] | None = None) -> MutableMapping[str, str]:
-    """Write the current span and baggage into ``carrier`` (HTTP headers, a job's column), or into a new dict."""
+    """Write the current span and baggage into ``carrier`` (HTTP headers, a job's column), or into a new dict.
+
+    Baggage that no header can carry is left out, all of it; the trace goes on.
+    """
     into: MutableMapping[str, str] = {} if carrier is None else carrier
-    propagate.inject(into)
+    try:
+        propagate.inject(into)
+    except UnicodeError:
+        propagate.inject(into, baggage.clear())
     return into
 
 
-def extract(carrier: Mapping[str, str]) -> Context:
-    """The context that ``carrier`` brings, to pass as ``context=`` of a span; unreadable parts are left out."""
-    return propagate.extract(carrier)
+def extract(carrier: Mapping[str, Any] | None) -> Context:
+    """The context that ``carrier`` brings, to pass as ``context=`` of a span; unreadable parts are left out.
+
+    ``carrier`` may come from anywhere: None, and values that are no texts, bring nothing.
+    """
+    texts: dict[str, str] = {}
+    for key, value in (carrier or {}).items():
+        if isinstance(value, list) and value:  # as some frameworks hold headers
+            value = value[0]
+        if isinstance(value, str):
+            texts[key] = value.encode(errors="replace").decode()
+    try:
+        return propagate.extract(texts)
+    except Exception:  # a propagator of another package that knows worse than ours
+        return get_current()
 
 
 def use(names: tuple[str, ...]) -> None:

@@ -374,3 +374,36 @@ def test_half_surrogates_and_lists_on_a_scope_cost_no_span(telemetry_receiver: R
         assert tel.flush()
     (span_,) = telemetry_receiver.spans
     assert (span_.name, span_.events[0].name, span_.status_message) == ("name?", "event?", "why?")
+
+
+PARENT = "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"
+
+
+@pytest.mark.parametrize(
+    ("carrier", "valid"),
+    [
+        (None, False),
+        ({}, False),
+        ({"traceparent": None}, False),
+        ({"traceparent": 5, "tracestate": 5, "baggage": 5}, False),
+        ({"traceparent": PARENT.encode()}, False),
+        ({"traceparent": [PARENT]}, True),
+        ({"traceparent": []}, False),
+        ({"traceparent": PARENT, "tracestate": "\ud800=1"}, True),
+        ({"traceparent": PARENT, "baggage": "a=\ud800,b=%ff," + "k=v," * 5000}, True),
+        ({"traceparent": PARENT, "baggage": {"a": 1}, 7: "x"}, True),
+    ],
+)
+def test_a_carrier_from_anywhere_brings_what_can_be_read(carrier: Any, valid: bool) -> None:
+    """A job's column may hold null, numbers, and what another language wrote; none may stop the worker."""
+    taken = trace.get_current_span(telemetry.extract(carrier)).get_span_context()
+    assert taken.is_valid == valid
+
+
+def test_baggage_that_no_header_can_carry_does_not_cost_the_trace(telemetry_receiver: Receiver) -> None:
+    with start(telemetry_receiver), telemetry.span("work"):
+        token = context.attach(baggage.set_baggage("user", "\ud800"))
+        try:
+            assert telemetry.inject()["traceparent"].split("-")[1] == telemetry.trace_id()
+        finally:
+            context.detach(token)
