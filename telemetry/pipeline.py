@@ -145,8 +145,6 @@ class Telemetry:
             sink = LokiSink(loki.url, loki.headers)
             labels = self.identity.loki_labels(c.loki_labels)
             handlers.append(LokiHandler(loki.url, labels, shipper=self.ship(sink), formatter=lines))
-            if c.otlp_logs_endpoint is not None:
-                faults.say("a log is stored once: FLEETGLASS_LOKI_URL wins over OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")
         elif otlp is not None:
             from telemetry.logs.otlp import Encoder, OtlpLogSink
 
@@ -391,6 +389,8 @@ def setup(service: str | None = None, *, role: str | None = None, **arguments: A
             return _active
         ledger.PROCESS.close_all(_closed_rows)
         telemetry = Telemetry(loaded)
+        for sentence in loaded.warnings():
+            faults.say(sentence)
         _active = telemetry
         try:
             telemetry._start()

@@ -99,7 +99,7 @@ def test_two_copies_are_warned_of(telemetry_receiver: Receiver, capsys: pytest.C
         pass
     said = capsys.readouterr().err
     assert "each log is stored twice" in said
-    assert "FLEETGLASS_LOKI_URL wins" in said
+    assert "Logs go to Loki and not over OTLP" in said
 
 
 def test_log_feedback_with_a_dead_endpoint_and_debug_on_the_root(telemetry_receiver: Receiver) -> None:

@@ -199,6 +199,12 @@ def test_health_tells_the_last_error_of_each_sink(telemetry_receiver: Receiver) 
         assert {sink.last_error for sink in health.sinks if sink.sink == "otlp"} == {"OTLP answered 401: who are you?"}
 
 
+def test_settings_that_do_nothing_are_told_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+    with telemetry.setup(service="shop", stdout="off", metrics_exporter="none", traces_exporter="otlp"):
+        pass
+    assert "OTEL_TRACES_EXPORTER is otlp, but no OTLP endpoint is set" in capsys.readouterr().err
+
+
 def test_metrics_are_exposed_with_the_identity() -> None:
     with telemetry.setup(service="shop", stdout="off", instance="i-1") as tel:
         body, content_type = tel.metrics()
