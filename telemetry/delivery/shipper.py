@@ -27,6 +27,9 @@ SENDERS: set[int] = set()
 START_AGAIN = 1.0
 """Seconds after which a sender thread that could not be started is tried again."""
 
+SAY_AGAIN = 60.0
+"""Seconds in which a sink says one sentence at most: an answer may name each request, and differ each time."""
+
 
 class Shipper:
     """Delivers the records of one sink. All methods may be called from any thread, also in a signal handler."""
@@ -58,7 +61,7 @@ class Shipper:
         self._closing: float | None = None  # monotonic deadline
         self._gone = False
         self._here: float | None = None  # monotonic deadline of a caller that drains on its own thread
-        self._said = ""
+        self._said, self._said_at = "", -SAY_AGAIN  # monotonic
         self._waiters: list[_Waiter] = []
         self.last_error = ""
         self.last_delivery: float | None = None
@@ -321,6 +324,7 @@ class Shipper:
     def _halve(self, items: list[Item], budget: list[int], reason: Reason) -> None:
         """Isolate the entry at fault; its neighbours are delivered."""
         if len(items) == 1 or budget[0] <= 0:
+            self._say_once(self.last_error)
             return self._settle(len(items), cost_of(items), dropped=len(items), reason=reason)
         middle = len(items) // 2
         self._deliver(items[:middle], budget)
@@ -355,7 +359,7 @@ class Shipper:
                 verdict = Verdict("retry", message=f"{type(error).__name__}: {error}")
             if verdict.message:
                 self.last_error = verdict.message
-            if verdict.kind == "rejected":
+            if verdict.kind == "rejected" or verdict.rejected:
                 self._say_once(verdict.message)
             if verdict.kind != "retry":
                 return verdict
@@ -366,8 +370,9 @@ class Shipper:
             self._back_off(tries, verdict.retry_after)
 
     def _say_once(self, message: str) -> None:
-        if message and message != self._said and not self._gone:
-            self._said = message
+        now = time.monotonic()
+        if message and message != self._said and now >= self._said_at + SAY_AGAIN and not self._gone:
+            self._said, self._said_at = message, now
             faults.say(f"{self.sink.signal} to {self.sink.name}: {message}; records are lost, see the ledger")
 
     def _back_off(self, tries: int, retry_after: float | None) -> None:

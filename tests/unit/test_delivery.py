@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from telemetry import delivery, faults
@@ -581,3 +582,27 @@ def test_an_interrupted_flush_without_a_thread_leaves_an_exact_ledger(monkeypatc
     with pytest.raises(KeyboardInterrupt):
         made.flush(soon())
     check(made, emitted=1, internal=1)
+
+
+def test_a_backend_whose_answers_differ_each_time_does_not_flood_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = iter(range(100))
+    answers = [Verdict("rejected"), Verdict("split"), Verdict("delivered", rejected=1)]
+
+    def refuse(entries: list[str], timeout: float) -> Verdict:
+        number = next(numbers)
+        return msgspec.structs.replace(answers[number % 3], message=f"refused, request id {number}")
+
+    made = shipper(Told(refuse))
+    for _ in range(9):
+        made.put("a", 1, 0.0)
+        assert not made.flush(soon())
+    said = capsys.readouterr().err
+    assert said == "fleetglass: logs to told: refused, request id 0; records are lost, see the ledger\n"
+
+
+@pytest.mark.parametrize("verdict", [Verdict("split", message="why"), Verdict("delivered", rejected=1, message="why")])
+def test_a_single_refused_record_is_said_as_well(verdict: Verdict, capsys: pytest.CaptureFixture[str]) -> None:
+    made = shipper(Told(lambda entries, timeout: verdict))
+    made.put("a", 1, 0.0)
+    assert not made.flush(soon())
+    assert "logs to told: why; records are lost" in capsys.readouterr().err
