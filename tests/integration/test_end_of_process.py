@@ -329,3 +329,22 @@ def test_a_worker_pool_of_multiprocessing_delivers(program: Any, telemetry_recei
     assert running.process.wait(20) == 0
     assert sorted(span.attributes["n"] for span in telemetry_receiver.spans) == list(range(20))
     assert len(telemetry_receiver.lines) == 20
+
+
+@pytest.mark.parametrize("fault", [Refuse(), Blackhole(), Status(503)], ids=lambda fault: type(fault).__name__)
+def test_each_process_of_a_prefork_server_with_a_dead_backend_takes_one_deadline(
+    program: Any, telemetry_receiver: Receiver, fault: Any
+) -> None:
+    """The parent ends after its children; each of them is gone one deadline after its own end began."""
+    telemetry_receiver.behave(fault)
+    running = program(FORKING + '    print("children gone", flush=True)\n')
+    assert [running.line(), running.line()] == ["child", "child"]
+    time.sleep(0.2)
+    told = time.monotonic()
+    running.process.send_signal(signal.SIGTERM)
+    assert running.line() == "children gone"
+    assert time.monotonic() - told < LIMIT
+    alone = time.monotonic()
+    running.process.wait(20)
+    assert time.monotonic() - alone < LIMIT
+    assert running.errors().count("records lost (deadline ") >= 3
