@@ -55,8 +55,8 @@ def ready_line(report: Report, principal: Principal, now: float, fp: str) -> Rea
         "workspace": principal.workspace,
         "kind": report.kind,
         "url": bare_url(report.url),
-        "build": report.build,
-        "release": report.release,
+        "build": scrub.text(report.build),
+        "release": scrub.text(report.release),
         "message": scrub.text(bare_text(report.message)),
         "stack": scrub.text(bare_stack(report.stack)),
     }

@@ -129,7 +129,7 @@ def test_secrets_in_addresses_never_reach_the_line(field):
     assert "s3cret" not in made
 
 
-@pytest.mark.parametrize("field", ["message", "stack"])
+@pytest.mark.parametrize("field", ["message", "stack", "build", "release"])
 def test_secrets_of_known_shape_never_reach_the_line(field):
     made = line(**{field: "401 for Authorization: Bearer abcdefgh12345678, password=hunter2"})
     assert "abcdefgh12345678" not in made
