@@ -189,7 +189,8 @@ def test_config_as_json_is_for_programs(capsys, monkeypatch):
 
 
 def test_config_of_an_empty_environment_with_set_only(capsys, monkeypatch):
-    monkeypatch.delenv("FLEETGLASS_REQUIRE_BACKENDS", raising=False)  # set where CI runs
+    for name in ("FLEETGLASS_REQUIRE_BACKENDS", "FLEETGLASS_BACKENDS_DIR"):  # these stay set while tests run
+        monkeypatch.delenv(name, raising=False)
     assert run(capsys, "config", "--set")[1].startswith("Every setting is at its default.\n")
 
 
