@@ -70,8 +70,8 @@ def _judge_texts(stored: dict[str, str], report: Report) -> None:
     cut = {part.partition(":")[0] for part in stored.get("cut", "").split(",")}
     whole = {
         "url": bare_url(report.url),
-        "build": report.build,
-        "release": report.release,
+        "build": scrub.text(report.build),
+        "release": scrub.text(report.release),
         "message": scrub.text(bare_text(report.message)),
         "stack": scrub.text(bare_stack(report.stack)),
     }

@@ -5,6 +5,7 @@ ASGI servers have a file of their own (test_web_servers.py); here are scripts, w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -22,6 +23,9 @@ from telemetry.testing import Blackhole, Receiver, Refuse, Status
 LIMIT = 3.3
 """Seconds from the signal to the end, where the shutdown deadline is the default of 3."""
 
+NOISE = 1.0
+"""More seconds where three processes end at once on a shared machine; two deadlines would be three more."""
+
 
 class Program:
     """A Python program in a process of its own; ``line()`` reads what it prints."""
@@ -35,6 +39,7 @@ class Program:
             stderr=subprocess.PIPE,
             text=True,
             cwd=tmp_path,
+            start_new_session=True,
             env={**os.environ, **receiver.environ(), "FLEETGLASS_STDOUT": "off", "FLEETGLASS_LINGER": "30", **environ},
         )
 
@@ -65,9 +70,9 @@ def program(tmp_path: Path, telemetry_receiver: Receiver) -> Iterator[Any]:
 
     yield start
     for one in made:
-        if one.process.poll() is None:
-            one.process.kill()
-        one.process.communicate()
+        with contextlib.suppress(ProcessLookupError):  # children that outlived it hold its pipes
+            os.killpg(one.process.pid, signal.SIGKILL)
+        one.process.communicate(timeout=10)
 
 
 LOOP = """
@@ -235,6 +240,7 @@ FORKING = """
         for pid in children:
             os.kill(pid, signal.SIGTERM)
     signal.signal(signal.SIGTERM, on_term)
+    print("parent", flush=True)
     for pid in children:
         os.waitpid(pid, 0)
     log.info("parent ends")
@@ -243,7 +249,7 @@ FORKING = """
 
 def test_a_prefork_server_and_its_children_deliver_each_their_own(program: Any, telemetry_receiver: Receiver) -> None:
     running = program(FORKING)
-    assert [running.line(), running.line()] == ["child", "child"]
+    assert sorted(running.line() for _ in range(3)) == ["child", "child", "parent"]
     time.sleep(0.1)
     assert running.end() < 2 * LIMIT
     messages = sorted(line.line.split("msg=")[1].split(" trace_id")[0] for line in telemetry_receiver.lines)
@@ -338,13 +344,13 @@ def test_each_process_of_a_prefork_server_with_a_dead_backend_takes_one_deadline
     """The parent ends after its children; each of them is gone one deadline after its own end began."""
     telemetry_receiver.behave(fault)
     running = program(FORKING + '    print("children gone", flush=True)\n')
-    assert [running.line(), running.line()] == ["child", "child"]
+    assert sorted(running.line() for _ in range(3)) == ["child", "child", "parent"]
     time.sleep(0.2)
     told = time.monotonic()
     running.process.send_signal(signal.SIGTERM)
     assert running.line() == "children gone"
-    assert time.monotonic() - told < LIMIT
+    assert time.monotonic() - told < LIMIT + NOISE
     alone = time.monotonic()
     running.process.wait(20)
-    assert time.monotonic() - alone < LIMIT
+    assert time.monotonic() - alone < LIMIT + NOISE
     assert running.errors().count("records lost (deadline ") >= 3
