@@ -18,8 +18,8 @@ from ingest.errors.route import PATH
 from ingest.faro.route import PATH as FARO
 from ingest.principal import Principal
 from ingest.settings import Settings
-from telemetry.grafana import frontend
-from telemetry.grafana.frontend import CANARIES, LOGQL, PROMQL, QUERIES
+from telemetry.grafana.alerts.frontend import ALERTS
+from telemetry.grafana.queries.frontend import CANARIES, LOGQL, PROMQL, QUERIES
 from telemetry.grafana.records import Query
 from telemetry.metrics.registry import REGISTRY
 from tests.backends.process import ServerError, eventually
@@ -210,7 +210,7 @@ class TestLoki:
         """One caller with 501 fingerprints silences an alert that groups by fp."""
 
         def firing(service: str) -> list[tuple[str, float]]:
-            condition = frontend.ALERTS[0].condition.replace("${service}", service)
+            condition = ALERTS[0].condition.replace("${service}", service)
             return [(sample.labels["fp"], sample.value) for sample in stored.loki.metric(condition)]
 
         assert firing(stored.values["service"]) == [(stored.day.fp("new since the release"), 150.0)]
@@ -292,7 +292,7 @@ class TestVictoriaMetrics:
         assert found.value == pytest.approx(value)
 
     def test_the_spikes_twin_fires(self, counted: Counted):
-        (found,) = counted.ask(frontend.ALERTS[1].condition)
+        (found,) = counted.ask(ALERTS[1].condition)
         assert (found.labels["kind"], found.value) == ("error", pytest.approx(180))
 
     def test_a_load_that_is_usual_is_no_spike(self, counted: Counted):
@@ -300,10 +300,10 @@ class TestVictoriaMetrics:
         for minutes in range(80, -1, -1):
             usual.push({'frontend_errors_total{kind="error"}': 50.0 * (80 - minutes)}, minutes)
         assert usual.ask("sum(increase(frontend_errors_total[5m]))")[0].value > 200
-        assert usual.ask(frontend.ALERTS[1].condition) == []
+        assert usual.ask(ALERTS[1].condition) == []
 
     def test_an_ingest_that_refuses_is_told_by_reason(self, counted: Counted):
-        found = counted.ask(frontend.ALERTS[2].condition)
+        found = counted.ask(ALERTS[2].condition)
         shares = {sample.labels["result"]: sample.value for sample in found}
         assert shares == {"malformed": pytest.approx(0.25), "unauthorized": pytest.approx(0.25)}
 
@@ -311,4 +311,4 @@ class TestVictoriaMetrics:
         few = Counted(counted.store, f"few-{uuid.uuid4().hex[:8]}")
         for minutes, value in ((5, 0), (0, 15)):
             few.push({'frontend_reports_total{result="malformed"}': value}, minutes)
-        assert few.ask(frontend.ALERTS[2].condition) == []
+        assert few.ask(ALERTS[2].condition) == []

@@ -9,13 +9,14 @@ import pytest
 
 from ingest.errors.route import RESULTS
 from telemetry.catalogue import METRICS
-from telemetry.grafana import frontend
-from telemetry.grafana.frontend_queries import NOT_REFUSED
+from telemetry.grafana.alerts.frontend import ALERTS
+from telemetry.grafana.boards.frontend import DASHBOARD
+from telemetry.grafana.queries.frontend import CANARIES, LOGQL, NOT_REFUSED, PROMQL, QUERIES
 from telemetry.grafana.records import MACROS, Query
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
-VARIABLES = {variable.name for variable in frontend.DASHBOARD.variables}
-BY_NAME = {query.name: query for query in frontend.QUERIES}
+VARIABLES = {variable.name for variable in DASHBOARD.variables}
+BY_NAME = {query.name: query for query in QUERIES}
 
 
 def each(queries):
@@ -23,13 +24,13 @@ def each(queries):
 
 
 def test_every_query_has_a_name_and_a_place_of_its_own():
-    assert len(BY_NAME) == len(frontend.QUERIES)
-    shown = set(frontend.DASHBOARD.queries) | {alert.query for alert in frontend.ALERTS}
+    assert len(BY_NAME) == len(QUERIES)
+    shown = set(DASHBOARD.queries) | {alert.query for alert in ALERTS}
     # These two are for Explore: with the workspace `.+` the panel Latest says the same.
-    assert set(frontend.QUERIES) - shown == {BY_NAME["of_workspace"]}
+    assert set(QUERIES) - shown == {BY_NAME["of_workspace"]}
 
 
-@each(frontend.QUERIES)
+@each(QUERIES)
 def test_a_sentence_says_what_it_answers_and_its_places_can_be_filled(query: Query):
     assert query.about.endswith(".")
     assert query.places <= VARIABLES | set(MACROS)
@@ -38,7 +39,7 @@ def test_a_sentence_says_what_it_answers_and_its_places_can_be_filled(query: Que
         (query if query.places else BY_NAME["latest"]).filled({})
 
 
-@each(frontend.LOGQL)
+@each(LOGQL)
 def test_logql_keeps_clear_of_the_traps(query: Query):
     assert '|= "frontend-error"' in query.expression
     assert not re.search(r"logfmt (?!--strict)[a-z]", query.expression), "| logfmt a, b extracts one key only"
@@ -53,7 +54,7 @@ def test_logql_keeps_clear_of_the_traps(query: Query):
         assert "[$__auto]" in query.expression
 
 
-@each(frontend.PROMQL)
+@each(PROMQL)
 def test_promql_asks_for_metrics_and_labels_that_exist(query: Query):
     names = set(re.findall(r"(?:frontend|telemetry)_[a-z_]+", query.expression))
     assert names <= METRICS.keys()
@@ -68,23 +69,23 @@ def test_what_is_no_refusal_is_a_result():
 
 
 def test_panels_have_lasting_ids_and_say_what_is_normal():
-    panels = list(frontend.DASHBOARD.panels)
+    panels = list(DASHBOARD.panels)
     assert [panel.id for panel in panels] == list(range(1, len(panels) + 1))
     assert len(panels) <= 20
     for panel in panels:
         assert panel.description.endswith(".")
         assert panel.queries
         assert len({query.language for query in panel.queries}) == 1
-    for row in frontend.DASHBOARD.rows:
+    for row in DASHBOARD.rows:
         assert sum(panel.width for panel in row.panels) % 24 == 0 or row.title == "One workspace"
 
 
 def test_every_canary_is_shown():
-    assert len(frontend.CANARIES) == 4
-    assert all(query.shape == "lines" for query in frontend.CANARIES)
+    assert len(CANARIES) == 4
+    assert all(query.shape == "lines" for query in CANARIES)
 
 
-@pytest.mark.parametrize("alert", frontend.ALERTS, ids=lambda alert: alert.uid)
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.uid)
 def test_an_alert_leads_to_a_heading_of_a_runbook(alert):
     page, _, anchor = alert.runbook.partition("#")
     headings = re.findall(r"^#+ (.*)$", (RUNBOOKS / page).read_text(), re.MULTILINE)
@@ -96,7 +97,7 @@ def test_an_alert_leads_to_a_heading_of_a_runbook(alert):
 
 
 def test_a_spike_in_loki_has_a_twin_of_bounded_labels():
-    spike, twin, _ = frontend.ALERTS
+    spike, twin, _ = ALERTS
     assert (spike.query.language, twin.query.language) == ("logql", "promql")
     assert (spike.runbook, spike.above) == (twin.runbook, twin.above)
     assert spike.on_error == "alerting"

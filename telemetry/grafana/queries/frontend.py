@@ -250,3 +250,36 @@ REFUSED_SHARE_BY_RESULT: Final = Query(
     shape="table",
     about="The share of all reports that was refused for each reason, where there are enough to tell.",
 )
+
+LOGQL: Final = (
+    LATEST,
+    OF_WORKSPACE,
+    OF_FINGERPRINT,
+    OF_USER,
+    LINES_BY_KIND,
+    OCCURRENCES_BY_KIND,
+    TOP,
+    TOP_NEW,
+    USERS_HIT,
+    MOST_HIT,
+    UNREADABLE,
+    WRONG_LEVEL,
+    UNBOUND,
+    UNFINGERPRINTED,
+    SPIKE_BY_FINGERPRINT,
+)
+PROMQL: Final = (
+    RATE_BY_KIND,
+    REPORTS_BY_RESULT,
+    ERRORS_NOW,
+    REFUSED_NOW,
+    NOISE_BY_REASON,
+    FARO_IGNORED,
+    WINDOWS_OPEN,
+    STORE_UP,
+    LINES_LOST,
+    SPIKE_BY_KIND,
+    REFUSED_SHARE_BY_RESULT,
+)
+QUERIES: Final = (*LOGQL, *PROMQL)
+CANARIES: Final = tuple(query for query in QUERIES if query.stays_empty)

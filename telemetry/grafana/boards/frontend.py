@@ -1,10 +1,11 @@
-"""Browser errors: the queries for daily use, the *Frontend errors* dashboard, and its alerts."""
+"""The *Frontend errors* dashboard: what breaks in browsers, whom it hits, what becomes of the reports."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from telemetry.grafana.frontend_queries import (
+from telemetry.grafana.queries.frontend import (
+    CANARIES,
     ERRORS_NOW,
     FARO_IGNORED,
     LATEST,
@@ -15,98 +16,16 @@ from telemetry.grafana.frontend_queries import (
     OCCURRENCES_BY_KIND,
     OF_FINGERPRINT,
     OF_USER,
-    OF_WORKSPACE,
     RATE_BY_KIND,
     REFUSED_NOW,
-    REFUSED_SHARE_BY_RESULT,
     REPORTS_BY_RESULT,
-    SPIKE_BY_FINGERPRINT,
-    SPIKE_BY_KIND,
     STORE_UP,
     TOP,
     TOP_NEW,
-    UNBOUND,
-    UNFINGERPRINTED,
-    UNREADABLE,
     USERS_HIT,
     WINDOWS_OPEN,
-    WRONG_LEVEL,
 )
-from telemetry.grafana.records import Alert, Dashboard, Panel, Row, Variable
-
-RUNBOOK: Final = "frontend-errors.md"
-SPIKE: Final = 100
-"""Occurrences in five minutes that are a spike."""
-REFUSED_SHARE: Final = 0.2
-"""Share of reports whose refusal for one reason is worth a look."""
-
-LOGQL: Final = (
-    LATEST,
-    OF_WORKSPACE,
-    OF_FINGERPRINT,
-    OF_USER,
-    LINES_BY_KIND,
-    OCCURRENCES_BY_KIND,
-    TOP,
-    TOP_NEW,
-    USERS_HIT,
-    MOST_HIT,
-    UNREADABLE,
-    WRONG_LEVEL,
-    UNBOUND,
-    UNFINGERPRINTED,
-    SPIKE_BY_FINGERPRINT,
-)
-PROMQL: Final = (
-    RATE_BY_KIND,
-    REPORTS_BY_RESULT,
-    ERRORS_NOW,
-    REFUSED_NOW,
-    NOISE_BY_REASON,
-    FARO_IGNORED,
-    WINDOWS_OPEN,
-    STORE_UP,
-    LINES_LOST,
-    SPIKE_BY_KIND,
-    REFUSED_SHARE_BY_RESULT,
-)
-QUERIES: Final = (*LOGQL, *PROMQL)
-CANARIES: Final = tuple(query for query in QUERIES if query.stays_empty)
-
-ALERTS: Final = (
-    Alert(
-        uid="frontend-error-spike",
-        title="Frontend error spike",
-        query=SPIKE_BY_FINGERPRINT,
-        above=SPIKE,
-        hold=0,
-        severity="warning",
-        summary="One browser error happened {{value}} times in five minutes: fp {{fp}}.",
-        runbook=f"{RUNBOOK}#frontend-error-spike",
-        # Thousands of fingerprints in five minutes make the query fail, and are worth a look.
-        on_error="alerting",
-    ),
-    Alert(
-        uid="frontend-error-spike-metric",
-        title="Frontend error spike, by kind",
-        query=SPIKE_BY_KIND,
-        above=SPIKE,
-        hold=0,
-        severity="warning",
-        summary="Browser errors of kind {{kind}} happened {{value}} times in five minutes, more than usual.",
-        runbook=f"{RUNBOOK}#frontend-error-spike",
-    ),
-    Alert(
-        uid="frontend-ingest-refusing",
-        title="Frontend ingest refusing",
-        query=REFUSED_SHARE_BY_RESULT,
-        above=REFUSED_SHARE,
-        hold=300,
-        severity="warning",
-        summary="{{job}} refuses {{value}} of the browser reports: {{result}}.",
-        runbook=f"{RUNBOOK}#frontend-ingest-refusing",
-    ),
-)
+from telemetry.grafana.records import Dashboard, Panel, Row, Variable
 
 DASHBOARD: Final = Dashboard(
     uid="fleetglass-frontend-errors",

@@ -1,0 +1,1 @@
+"""The alerts, as records; rule files are made from them."""

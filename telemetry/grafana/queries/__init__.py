@@ -1,0 +1,1 @@
+"""The queries that panels and alerts share, by subject."""
