@@ -71,12 +71,7 @@ FLUX: Final = _exporter(
     source="Flux 2.8: gotk_resource_info comes from kube-state-metrics, customResourceState (flux2-monitoring-example)",
     rows=(
         ("gotk_reconcile_duration_seconds", "histogram", "kind name namespace"),
-        (
-            "gotk_resource_info",
-            "gauge",
-            "customresource_kind customresource_group customresource_version name exported_namespace ready suspended "
-            "revision",
-        ),
+        ("gotk_resource_info", "gauge", "customresource_kind name exported_namespace ready suspended revision"),
     ),
 )
 
