@@ -224,7 +224,7 @@ def settings_page() -> str:
 
     parts = [
         "# Settings\n\n",
-        _NOTE.format(source="`telemetry/config/settings.py`"),
+        _NOTE.format(source="`telemetry/config/`"),
         "An argument of `telemetry.setup` wins over an environment variable, and that over the default. What is\n",
         "wrong is reported together: `setup` raises one `ConfigError` that names every bad value and what was\n",
         "expected. `fleetglass config` prints what is in effect and where each value came from.\n\n",

@@ -7,7 +7,8 @@ effect and where it came from; docs/reference/settings.md is made from the same 
 
 from telemetry.config.addresses import mask_credentials, split_address
 from telemetry.config.loading import ConfigError, Loaded, Problem, load, load_section
-from telemetry.config.settings import SETTINGS, Config, Setting
+from telemetry.config.setting import Setting
+from telemetry.config.settings import SETTINGS, Config
 from telemetry.config.targets import HttpTarget, OtlpTarget, split_credentials
 
 __all__ = [

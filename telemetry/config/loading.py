@@ -12,7 +12,8 @@ import msgspec
 from telemetry.config.addresses import mask_credentials
 from telemetry.config.kinds import Invalid, closest
 from telemetry.config.principals import contradictions as principal_contradictions
-from telemetry.config.settings import SETTINGS, Config, Section, Setting
+from telemetry.config.setting import Section, Setting
+from telemetry.config.settings import SETTINGS, Config
 from telemetry.config.targets import SIGNALS
 
 _PREFIX = "FLEETGLASS_"

@@ -8,12 +8,14 @@ from typing import Literal
 
 import msgspec
 
-from telemetry.config import addresses, kinds, principals, targets
+from telemetry.config import addresses, kinds, targets
+from telemetry.config.commands import COMMANDS
+from telemetry.config.ingest import INGEST
 from telemetry.config.kinds import Kind
+from telemetry.config.setting import Setting
 from telemetry.config.targets import SIGNALS, Compression, HttpTarget, OtlpTarget, Protocol, Signal
 
 Role = Literal["script", "server", "worker", "agent"]
-Section = Literal["telemetry", "ingest", "command"]
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,48 +131,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return f"Config({', '.join(shown)})"
 
 
-class Setting(msgspec.Struct, frozen=True):
-    """One setting: how it is named, read, shown and explained.
-
-    ``env`` are its environment variables, the first one that is set wins. ``attribute`` is the resource
-    attribute that stands in for it when neither argument nor variable is given. ``section`` says who
-    reads it: the library, the ingest service, or single commands.
-    """
-
-    name: str
-    env: tuple[str, ...]
-    kind: Kind
-    default: object
-    doc: str
-    group: str
-    section: Section = "telemetry"
-    secret: bool = False
-    attribute: str = ""
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The allowed words, empty where the list is open."""
-        return self.kind.choices
-
-    def show(self, value: object) -> str:
-        """The value as people may see it: secrets, and credentials inside URLs, are ``***``."""
-        if value is None or value in ((), {}):
-            return ""
-        if self.secret:
-            return "***"
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, Mapping):
-            return kinds.encode_pairs(value)
-        if isinstance(value, (tuple, list)):
-            return ",".join(map(str, value))
-        if isinstance(value, int) and self.kind.label.startswith("bytes"):
-            return kinds.show_size(value)
-        if isinstance(value, float):
-            return f"{value:g} s" if self.kind.label.startswith("seconds") else f"{value:g}"
-        return addresses.mask_credentials(str(value)) if "URL" in self.kind.label else str(value)
-
-
 _DEFAULTS = Config()
 
 _OTLP_PARTS: tuple[tuple[str, Kind, str], ...] = (
@@ -190,25 +150,6 @@ def _row(
     group: str, name: str, env: str, kind: Kind, doc: str, *, secret: bool = False, attribute: str = ""
 ) -> Setting:
     return Setting(name, (env,), kind, getattr(_DEFAULTS, name), doc, group, secret=secret, attribute=attribute)
-
-
-def _ingest(name: str, env: str, kind: Kind, default: object, doc: str, *, secret: bool = False) -> Setting:
-    return Setting(name, (env,), kind, default, doc, "Ingest service", section="ingest", secret=secret)
-
-
-_NOISE = ("drop", "keep", "extension", "script_error", "resize_observer")
-
-
-def _limit(name: str, env: str, kind: Kind, default: object, doc: str) -> Setting:
-    return Setting(name, (env,), kind, default, doc, "Ingest: limits", section="ingest")
-
-
-def _principal(name: str, env: str, kind: Kind, default: object, doc: str) -> Setting:
-    return Setting(name, (env,), kind, default, doc, "Ingest: who is speaking", section="ingest")
-
-
-def _command(name: str, env: str, kind: Kind, default: object, doc: str) -> Setting:
-    return Setting(name, (env,), kind, default, doc, "Development", section="command")
 
 
 def _otlp_rows() -> list[Setting]:
@@ -353,87 +294,7 @@ SETTINGS: tuple[Setting, ...] = (
     _delivery("sigterm", "FLEETGLASS_SIGTERM", kinds.switch(),
         doc="Flush on SIGTERM, then let the previous handler act."),
 
-    _ingest("listen", "FLEETGLASS_LISTEN", addresses.listen_address(), "127.0.0.1:8000",
-        "Where the ingest service listens."),
-    _ingest("feedback_url", "FEEDBACK_URL", addresses.feedback_url(), None,
-        "Where pages send users with feedback; `GET /api/config` hands it out. https or mailto only."),
-    _ingest("tokens", "FLEETGLASS_TOKENS", kinds.tokens(), {},
-        'Static bearer tokens for development: `{"token": {"email": "…", "workspace": "…", "roles": ["…"], '
-        '"workspaces": ["…"]}}`, all but the email optional.',
-        secret=True),
-    _ingest("allowed_origins", "FLEETGLASS_ALLOWED_ORIGINS", addresses.origins(), (),
-        "Web origins, beside the service's own, whose pages may send reports and read answers (CORS): "
-        "`https://console.example`. No wildcards."),
-    _ingest("metrics_public", "FLEETGLASS_METRICS_PUBLIC", kinds.switch(), True,
-        "`/metrics` answers without a token."),
-
-    _limit("limit_rate", "FLEETGLASS_LIMIT_RATE", kinds.number("reports a second", 0, 100_000), 1.0,
-        "Reports a second that one principal may send in the long run; more is answered 429. 0: no limit."),
-    _limit("limit_burst", "FLEETGLASS_LIMIT_BURST", kinds.count(1, 1_000_000), 20,
-        "Reports that one principal may send at once."),
-    _limit("limit_ceiling", "FLEETGLASS_LIMIT_CEILING", kinds.number("reports a second", 0, 1_000_000), 5000.0,
-        "Reports a second of all principals together. 0: no limit."),
-    _limit("limit_fingerprints", "FLEETGLASS_LIMIT_FINGERPRINTS", kinds.count(0, 1000), 20,
-        'Different errors that one principal may bring in a minute; the rest are logged with `fp="other"`. '
-        "0: no limit."),
-    _limit("limit_principals", "FLEETGLASS_LIMIT_PRINCIPALS", kinds.count(1, 10_000_000), 100_000,
-        "Principals whose limits are remembered; the one heard from longest ago is forgotten first."),
-    _limit("limit_windows", "FLEETGLASS_LIMIT_WINDOWS", kinds.count(1, 10_000_000), 50_000,
-        "Most open dedupe windows; the oldest is closed when there are more."),
-    _limit("dedupe_window", "FLEETGLASS_DEDUPE_WINDOW", kinds.number("seconds", 0, 60), 10.0,
-        "A principal's repeats of an error within this time are counted, and told in one line at its end. "
-        "0: every report is logged."),
-    _limit("noise", "FLEETGLASS_NOISE", kinds.names(*_NOISE, none="keep", every="drop"), _NOISE[2:],
-        "Reports that are counted and dropped: errors of browser extensions, `Script error.` without a stack, "
-        "ResizeObserver loops. `drop` is all of them, `keep` none."),
-    _ingest("sourcemaps", "FLEETGLASS_SOURCEMAPS", kinds.folder(), None,
-        "Directory of source maps; a second line with the same `fp` then has the stack in terms of the sources. "
-        "Nothing is ever fetched."),
-    _limit("store_url", "FLEETGLASS_STORE_URL", addresses.store_url(), None,
-        "Valkey or Redis server through which replicas share limits and windows: `redis://valkey:6379/0`, or "
-        "`rediss://` for TLS. Unset: each replica limits alone."),
-
-    _principal("oidc_issuer", "FLEETGLASS_OIDC_ISSUER", principals.issuer_url(), None,
-        "Issuer of the tokens that are taken (JWT in `Authorization: Bearer`), exactly as their `iss` says it."),
-    _principal("oidc_audience", "FLEETGLASS_OIDC_AUDIENCE", principals.texts(), (),
-        "Audiences, one of which a token's `aud` must hold. Needed beside an issuer."),
-    _principal("oidc_jwks_url", "FLEETGLASS_OIDC_JWKS_URL", principals.keys_url(), None,
-        "Where the issuer's keys are. Unset: what `/.well-known/openid-configuration` of the issuer says."),
-    _principal("oidc_algorithms", "FLEETGLASS_OIDC_ALGORITHMS", kinds.names(*principals.ALGORITHMS),
-        ("RS256", "ES256", "EdDSA"), "Signature algorithms that are taken."),
-    _principal("oidc_leeway", "FLEETGLASS_OIDC_LEEWAY", kinds.number("seconds", 0, 300), 30.0,
-        "How far the issuer's clock and ours may be apart."),
-    _principal("oidc_stale_keys", "FLEETGLASS_OIDC_STALE_KEYS", kinds.number("seconds", 0, 604800), 3600.0,
-        "How long keys are used when the issuer can't be reached; after that, tokens are answered 503."),
-    _principal("oidc_cookie", "FLEETGLASS_OIDC_COOKIE", principals.cookie_name(), None,
-        "Cookie that may hold the token as well, such as `__Host-session`; its requests need an allowed origin."),
-    _principal("oidc_email_claim", "FLEETGLASS_OIDC_EMAIL_CLAIM", kinds.text(), "email",
-        "Claim with the email. Dots reach into objects (`user.email`) unless a claim has that very name."),
-    _principal("oidc_workspace_claim", "FLEETGLASS_OIDC_WORKSPACE_CLAIM", kinds.text(), "workspace",
-        "Claim with the caller's own workspace."),
-    _principal("oidc_workspaces_claim", "FLEETGLASS_OIDC_WORKSPACES_CLAIM", kinds.text(), "workspaces",
-        "Claim with the workspaces that the caller may name: a list, or text with blanks or commas."),
-    _principal("oidc_roles_claim", "FLEETGLASS_OIDC_ROLES_CLAIM", kinds.text(), "roles",
-        "Claim with the roles, such as `realm_access.roles`; form as above."),
-    _principal("oidc_require_verified", "FLEETGLASS_OIDC_REQUIRE_VERIFIED", kinds.switch(), False,
-        "Refuse tokens without `email_verified`, too. One that says it is not true is refused always."),
-    _principal("trusted_proxies", "FLEETGLASS_TRUSTED_PROXIES", principals.networks(), (),
-        "Networks of the proxies that say in headers who is speaking: `10.1.2.0/24`. The peer of the connection "
-        "counts, never `X-Forwarded-For`. From anywhere else these headers mean nothing."),
-    _principal("proxy_email_header", "FLEETGLASS_PROXY_EMAIL_HEADER", principals.header_name(), "X-Forwarded-Email",
-        "Header with the email. The proxy must set or remove each of these headers on every request."),
-    _principal("proxy_workspace_header", "FLEETGLASS_PROXY_WORKSPACE_HEADER", principals.header_name(), None,
-        "Header with the caller's own workspace. Unset: none is read."),
-    _principal("proxy_workspaces_header", "FLEETGLASS_PROXY_WORKSPACES_HEADER", principals.header_name(), None,
-        "Header with the workspaces that the caller may name, separated by commas. Unset: none is read."),
-    _principal("proxy_roles_header", "FLEETGLASS_PROXY_ROLES_HEADER", principals.header_name(), None,
-        "Header with the roles, separated by commas, such as `X-Forwarded-Groups`. Unset: none is read."),
-    _principal("workspace_header", "FLEETGLASS_WORKSPACE_HEADER", principals.header_name(), "X-Workspace",
-        "Header with which a caller chooses one of its workspaces; 403 for any other."),
-
-    _command("backends_dir", "FLEETGLASS_BACKENDS_DIR", kinds.text(), None,
-        "Where the backends that our own tests talk to are built and kept. Unset: the user's cache directory."),
-    _command("require_backends", "FLEETGLASS_REQUIRE_BACKENDS", kinds.switch(), False,
-        "A test that skips because a part is missing fails the run; CI sets it."),
+    *INGEST,
+    *COMMANDS,
 )
 # fmt: on
