@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from telemetry import faults
+from tests import leftovers
 
 # Variables that steer the library. Those that steer the test run itself stay.
 _PREFIXES = ("FLEETGLASS_", "OTEL_", "PROMETHEUS_")
@@ -39,6 +40,18 @@ def _clear_environment() -> dict[str, str]:
 def pytest_configure(config: pytest.Config) -> None:
     """Clear the developer's own settings once, so that module and session fixtures don't see them either."""
     _clear_environment()
+    leftovers.watch()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail the test that leaves a connection open in a loop that is closed, after all of its fixtures have ended."""
+    try:
+        return (yield)
+    finally:
+        left = leftovers.take()
+        if left:
+            pytest.fail(f"left open when the event loop closed: {'; '.join(left)}", pytrace=False)
 
 
 # Where CI provides every part, a skipped test is a part that went missing, so it fails the run. Only what

@@ -3,7 +3,8 @@
 The server's clock counts. Keys, all below one prefix: ``b:<principal>`` and ``c`` hold when a bucket is full
 (microseconds), ``f:<principal>`` the fingerprints of a minute, ``w:<principal>:<kind>:<fp>`` a window (hash: ``e``
 when it ends, ``o`` who opened it, ``k`` and ``f`` whose lines it stands for, ``n`` and ``s`` what was counted and a
-sample of it), ``d`` all windows and ``o:<replica>`` those of one replica by when they end (milliseconds).
+sample of it), ``d`` all windows and ``o:<replica>`` those of one replica by when they end (milliseconds). Every key
+has an expiry, so that nothing stays behind where all replicas have died or the server began a new life.
 
 A caller gives up after its budget, and the server may be stopped for longer than that: a command that comes to
 its turn after its ``deadline`` does nothing, since the caller has counted the report elsewhere by then.
@@ -78,9 +79,12 @@ end
 ends = ms + length
 redis.call('HSET', w, 'e', ends, 'o', ARGV[6], 'k', ARGV[7], 'f', fp)
 redis.call('PEXPIRE', w, length + {LATEST_MS})
-redis.call('ZADD', KEYS[4], ends, w)
-redis.call('ZADD', KEYS[5], ends, w)
-redis.call('PEXPIRE', KEYS[5], length + {LATEST_MS})
+for i = 4, 5 do
+  redis.call('ZADD', KEYS[i], ends, w)
+  -- 'd' is of all replicas, and another's windows may be longer.
+  local stays = length + {LATEST_MS}
+  if redis.call('PTTL', KEYS[i]) < stays then redis.call('PEXPIRE', KEYS[i], stays) end
+end
 return {{'open', ends, fp, ms}}
 """
 )
