@@ -1,0 +1,1 @@
+"""Grafana Alloy configurations read and checked without Alloy."""
