@@ -68,7 +68,7 @@ docs: env ## write docs/reference/ from the code
 	@echo '==> docs: reference pages'
 	@$(BIN)/python docs/generate.py
 
-backends: env ## build the test backends (VictoriaMetrics, VictoriaLogs, OpenTelemetry Collector) once
+backends: env ## build the test backends (VictoriaMetrics, OpenTelemetry Collector, node_exporter and others) once
 	@echo '==> backends: Go programs for the integration tests, kept per user and rebuilt when their pins change'
 	@$(BIN)/python tests/backends/build.py $(ARGS)
 

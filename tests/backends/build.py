@@ -34,6 +34,7 @@ BACKENDS = {
     "victoria-metrics": "reads pushed and scraped metrics",
     "victoria-logs": "reads Loki pushes",
     "otelcol": "reads OTLP traces, logs and metrics",
+    "node-exporter": "tells about this host, for the dashboard Host",
 }
 
 # Static binaries without a C compiler: fewer things to install, and the pure Go paths are fast enough for tests.

@@ -54,6 +54,13 @@ def otelcol(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Collec
 
 
 @pytest.fixture(scope="session")
+def node_exporter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.NodeExporter]:
+    """node_exporter: ``address``, for VictoriaMetrics to scrape."""
+    with _running("node-exporter", servers.NodeExporter.start, tmp_path_factory) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def loki(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Loki]:
     """Loki: ``push_url``, ``otlp_endpoint``, ``query(logql)``. Mark its tests ``stack``."""
     with _running("loki", stack.Loki.start, tmp_path_factory) as server:

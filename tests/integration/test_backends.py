@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from pathlib import Path
 
 import grpc
 import pytest
@@ -21,7 +22,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from tests.backends.process import eventually, request
-from tests.backends.servers import Collector, VictoriaLogs, VictoriaMetrics
+from tests.backends.servers import Collector, NodeExporter, VictoriaLogs, VictoriaMetrics
 from tests.backends.stack import Loki, Tempo
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -154,6 +155,13 @@ def test_the_collector_reads_a_metric(otelcol: Collector, service: str) -> None:
     request("POST", f"{otelcol.http_endpoint}/v1/metrics", message, PROTOBUF).ok()
     [found] = eventually(lambda: otelcol.metrics(service))
     assert (found.name, found.kind, found.value, found.monotonic, found.temporality) == ("jobs.done", "sum", 7, True, 2)
+
+
+def test_node_exporter_tells_the_memory_of_this_host(node_exporter: NodeExporter) -> None:
+    exposition = request("GET", f"http://{node_exporter.address}/metrics").ok().text
+    (total,) = [line for line in exposition.splitlines() if line.startswith("node_memory_MemTotal_bytes ")]
+    kilobytes = Path("/proc/meminfo").read_text().split("\n", 1)[0].split()[1]
+    assert float(total.split()[1]) == int(kilobytes) * 1024
 
 
 @pytest.mark.stack
