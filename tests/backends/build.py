@@ -35,6 +35,8 @@ BACKENDS = {
     "victoria-logs": "reads Loki pushes",
     "otelcol": "reads OTLP traces, logs and metrics",
     "node-exporter": "tells about this host, for the dashboard Host",
+    "vmalert-tool": "runs the unit tests of alerting rules",
+    "vmalert": "reads rule files as in production",
 }
 
 # Static binaries without a C compiler: fewer things to install, and the pure Go paths are fast enough for tests.
