@@ -1,4 +1,4 @@
-"""Queries, panels, dashboards and alerts as records, apart from the files that Grafana and vmalert read.
+"""Queries, panels and dashboards as records, apart from the files that Grafana and vmalert read.
 
 An expression may hold ``${name}`` for a value that is known where it is rendered (a dashboard's variable, the service
 of an alert) and the macros of Grafana: ``$__auto``, ``$__range``, ``$__rate_interval``.
@@ -14,8 +14,6 @@ import msgspec
 
 Language = Literal["logql", "promql"]
 Shape = Literal["lines", "series", "table"]
-Severity = Literal["critical", "warning", "info"]
-Reaction = Literal["ok", "alerting"]
 
 MACROS: Final = ("__auto", "__range", "__rate_interval")
 
@@ -109,31 +107,3 @@ class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
     def queries(self) -> Iterator[Query]:
         """All queries, in reading order; one that stands in two panels comes twice."""
         return (query for panel in self.panels for query in panel.queries)
-
-
-class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """It fires for each series of ``query`` that stays above ``above`` for ``hold`` seconds.
-
-    ``on_no_data`` and ``on_error`` say what it means when there is no answer, or the query fails. ``runbook`` is the
-    heading in ``docs/runbooks/`` to read, as ``page.md#anchor``. Labels in ``summary`` stand as ``{{label}}``.
-    """
-
-    uid: str
-    title: str
-    query: Query
-    above: float
-    hold: int
-    severity: Severity
-    summary: str
-    runbook: str
-    on_no_data: Reaction = "ok"
-    on_error: Reaction = "ok"
-
-    @property
-    def condition(self) -> str:
-        """The expression whose series are those that fire.
-
-        To be asked for as it is: Loki counts the series that come out, so a query without the comparison fails
-        where this one doesn't.
-        """
-        return f"({self.query.expression}) > {self.above:g}"

@@ -58,7 +58,7 @@ def test_logql_keeps_clear_of_the_traps(query: Query):
 def test_promql_asks_for_metrics_and_labels_that_exist(query: Query):
     names = set(re.findall(r"(?:frontend|telemetry)_[a-z_]+", query.expression))
     assert names <= METRICS.keys()
-    known = {"job"}.union(*(METRICS[name].labels for name in names))
+    known = {"job", "instance"}.union(*(METRICS[name].labels for name in names))
     labels = re.findall(r"(\w+)(?:=~|!~|=|!=)\"", query.expression)
     grouped = [label for by in re.findall(r"by \(([^)]*)\)", query.expression) for label in by.split(", ")]
     assert {*labels, *grouped} <= known
@@ -97,7 +97,7 @@ def test_an_alert_leads_to_a_heading_of_a_runbook(alert):
 
 
 def test_a_spike_in_loki_has_a_twin_of_bounded_labels():
-    spike, twin, _ = ALERTS
+    spike, twin, *_ = ALERTS
     assert (spike.query.language, twin.query.language) == ("logql", "promql")
     assert (spike.runbook, spike.above) == (twin.runbook, twin.above)
     assert spike.on_error == "alerting"

@@ -250,6 +250,13 @@ REFUSED_SHARE_BY_RESULT: Final = Query(
     shape="table",
     about="The share of all reports that was refused for each reason, where there are enough to tell.",
 )
+NOT_SHARED: Final = Query(
+    name="not_shared",
+    language="promql",
+    expression="1 - min by (job, instance) (frontend_store_up)",
+    shape="table",
+    about="1 for replicas that can't reach the store of shared limits; nothing where no store is configured.",
+)
 
 LOGQL: Final = (
     LATEST,
@@ -280,6 +287,7 @@ PROMQL: Final = (
     LINES_LOST,
     SPIKE_BY_KIND,
     REFUSED_SHARE_BY_RESULT,
+    NOT_SHARED,
 )
 QUERIES: Final = (*LOGQL, *PROMQL)
 CANARIES: Final = tuple(query for query in QUERIES if query.stays_empty)
