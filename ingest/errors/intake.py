@@ -17,8 +17,8 @@ from ingest.answers import Answer, problem
 from ingest.errors.closing import closing_line, sample
 from ingest.errors.fingerprint import fingerprint
 from ingest.errors.line import EVENT, LOGGER, ready_line
-from ingest.errors.noise import noise
-from ingest.errors.report import Report
+from ingest.errors.noise import REASONS, noise
+from ingest.errors.report import KINDS, Report
 from ingest.errors.sourcemaps import EVENT as SOURCE_EVENT
 from ingest.errors.sourcemaps import SourceMaps
 from ingest.limits import Closing, Decision, Limits, Thresholds
@@ -43,8 +43,8 @@ class Intake:
         self._clock = clock
         self._dropped = frozenset(settings.noise)
         self._logger = logging.getLogger(LOGGER)
-        self._errors = counter("frontend_errors_total")
-        self._noise = counter("frontend_noise_total")
+        self._errors = counter("frontend_errors_total").start(KINDS)
+        self._noise = counter("frontend_noise_total").start(REASONS)
         self._sourcemaps = SourceMaps(settings.sourcemaps, self._resolved, clock) if settings.sourcemaps else None
 
     @asynccontextmanager

@@ -73,7 +73,7 @@ def errors_route(gate: Gate, intake: Intake) -> ASGIRouteHandler:
     ``gate`` names the caller and checks origin and workspace, ``intake`` takes what the caller sends. A host's
     own CSRF check, which a beacon can't pass, leaves the route alone: the gate looks at the origin itself.
     """
-    reports = counter("frontend_reports_total")
+    reports = counter("frontend_reports_total").start(RESULTS)
 
     async def report_browser_error(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.WEBSOCKET:  # an ASGI route gets these as well

@@ -36,6 +36,8 @@ from telemetry.metrics.registry import counter
 
 EVENT: Final = "frontend-source"
 MAX_MAP_BYTES: Final = 32 << 20
+RESULTS: Final = ("resolved", "unmapped", "dropped", "failed")
+"""What becomes of a stack: label values of ``frontend_sourcemaps_total``."""
 
 _log = logging.getLogger("ingest")
 
@@ -129,7 +131,7 @@ class SourceMaps:
         self._met: OrderedDict[tuple[str, str, str], float] = OrderedDict()
         self._maps: OrderedDict[Path, tuple[tuple[int, int], SourceMap | None]] = OrderedDict()
         self._thread: threading.Thread | None = None
-        self._counts = counter("frontend_sourcemaps_total")
+        self._counts = counter("frontend_sourcemaps_total").start(RESULTS)
 
     def offer(self, report: Report, fp: str) -> None:
         """Have ``report`` resolved, some time, unless its like was lately. Returns at once, whatever happens."""

@@ -18,15 +18,16 @@ from litestar.types import Receive, Scope, Send, WebSocketCloseEvent
 from ingest.answers import Answer, declares_more, problem
 from ingest.errors.intake import Intake
 from ingest.errors.report import Unreadable, is_readable
-from ingest.errors.route import Result
+from ingest.errors.route import RESULTS, Result
 from ingest.faro.body import BadBody, Fault, drained, whole
-from ingest.faro.payload import MAX_ITEM_BYTES, Batch, read
+from ingest.faro.payload import LEFT, MAX_ITEM_BYTES, Batch, read
 from ingest.faro.replays import Replays
 from ingest.principal import Gate, Principal, Refused
 from telemetry.metrics.registry import counter
 
 PATH: Final = "/api/telemetry/faro"
 MAX_BODY_BYTES: Final = 256 * 1024
+_REPLAYS: Final = "replays"
 
 _ACCEPTED = Answer(202, [(b"content-length", b"0")])
 _CLOSED: WebSocketCloseEvent = {"type": "websocket.close", "code": 1000, "reason": ""}
@@ -91,8 +92,8 @@ class _Batches:
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
         self._replays = Replays()
-        self._reports = counter("frontend_reports_total")
-        self._ignored = counter("frontend_faro_ignored_total")
+        self._reports = counter("frontend_reports_total").start(RESULTS)
+        self._ignored = counter("frontend_faro_ignored_total").start((*LEFT, _REPLAYS))
 
     def count(self, result: Result, count: int) -> None:
         """Count so many reports under ``result``."""
@@ -106,7 +107,7 @@ class _Batches:
         if not batch.exceptions:
             return
         if key and self._replays.again(principal.email, key):
-            self._ignored.child("replays").inc(batch.exceptions)
+            self._ignored.child(_REPLAYS).inc(batch.exceptions)
             return
         self.count("too_large", batch.oversized)
         self.count("malformed", batch.malformed)

@@ -15,7 +15,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Final
 
 from ingest.limits.memory import Accounts, Windows
-from ingest.limits.rules import Closing, Decision, Key, Sample, Seen, Thresholds
+from ingest.limits.rules import CAUSES, Closing, Decision, Key, Sample, Seen, Thresholds
 from telemetry import faults
 from telemetry.config import ConfigError, Problem
 from telemetry.config.addresses import mask_credentials
@@ -52,7 +52,7 @@ class Limits:
         self._emit_line = emit
         self._accounts = Accounts(thresholds)
         self._windows = Windows(thresholds, self._emit)
-        self._closed = counter("frontend_windows_closed_total")
+        self._closed = counter("frontend_windows_closed_total").start(CAUSES)
         self._open = gauge("frontend_windows_open").child()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None

@@ -10,7 +10,7 @@ them it would stop the service for tens of milliseconds.
 from __future__ import annotations
 
 import math
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -20,6 +20,8 @@ Refusal = Literal["rate_limited", "ceiling"]
 Cause = Literal["expired", "evicted", "shutdown", "adopted", "store_lost"]
 """Why a window was closed: its time was over, room was needed, the process ended, the replica that had opened
 it was gone, or the store that counted it was."""
+
+CAUSES: Final[tuple[Cause, ...]] = get_args(Cause)
 
 Key = tuple[str, str, str, str]
 """A window's email, workspace, kind and fingerprint: what the lines of one window have in common."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from ingest.limits.rules import ADMITTED, Closing, Decision, Key, Sample, Seen, Thresholds, refusal
 from ingest.limits.shadows import Shadows
-from ingest.limits.store import Store, StoreDown
+from ingest.limits.store import REASONS, Store, StoreDown
 from telemetry.metrics.registry import counter, gauge
 
 RETRY: Final = 1.0
@@ -31,7 +31,7 @@ class Shared:
         self._shadows = Shadows(limits.windows, emit)
         self._clock = clock
         self._asked = clock() - RETRY
-        self._errors = counter("frontend_store_errors_total")
+        self._errors = counter("frontend_store_errors_total").start(REASONS)
         self._gauge = gauge("frontend_store_up").child()
         self._gauge.set(0)
         self.up = False

@@ -15,7 +15,7 @@ import os
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 import redis.asyncio as client
@@ -31,6 +31,8 @@ BUDGET: Final = 1.0
 
 Reason = Literal["timeout", "connection", "refused", "late"]
 """Why a call failed: no answer in time, no connection, an error for an answer, an answer that came too late."""
+
+REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 
 # The server is told to leave alone what it can't begin within this share of the budget; the rest is the answer's.
 _SHARE = 0.75

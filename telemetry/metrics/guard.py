@@ -8,7 +8,7 @@ ones become ``__other__``, and ``telemetry_label_overflow_total{metric,label}`` 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar, cast
 
 from prometheus_client.metrics import MetricWrapperBase
@@ -61,6 +61,18 @@ class Guarded(Generic[M]):
         """
         found = self._children.get(values)
         return found if found is not None else self._admit(values)
+
+    def start(self, values: Iterable[str]) -> Guarded[M]:
+        """Itself, with a child for each of ``values``, all that its one label can take.
+
+        A counter of a closed enum starts at 0 so: a rate sees its first event, and a panel at rest shows 0 where one
+        without a series would look like a source that is gone. The limit is for values that nobody knows before.
+        """
+        with self._lock:
+            for value in values:
+                if (value,) not in self._children:
+                    self._children[value,] = self.metric.labels(value)
+        return self
 
     def __len__(self) -> int:
         """How many children exist."""

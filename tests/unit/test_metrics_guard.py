@@ -163,3 +163,12 @@ def test_histograms_and_gauges_can_be_guarded() -> None:
 def test_a_limit_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         guarded(plays(), limit=0)
+
+
+def test_a_closed_label_starts_at_zero_for_each_value_whatever_the_limit() -> None:
+    metric = plays()
+    tracks = guarded(metric, limit=1).start(["a", "b", "c"])
+    assert series(metric) == {("a",): 0.0, ("b",): 0.0, ("c",): 0.0}
+    tracks.child("c").inc()
+    assert tracks.start(["c", "a"]) is tracks
+    assert series(metric) == {("a",): 0.0, ("b",): 0.0, ("c",): 1.0}
