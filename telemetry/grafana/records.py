@@ -1,4 +1,4 @@
-"""Queries, panels and dashboards as records, apart from the files that Grafana and vmalert read.
+"""Queries, panels, dashboards and alerts as records, apart from the files that Grafana and vmalert read.
 
 An expression may hold ``${name}`` for a value that is known where it is rendered (a dashboard's variable, the service
 of an alert) and the macros of Grafana: ``$__auto``, ``$__range``, ``$__rate_interval``.
@@ -12,10 +12,16 @@ from typing import Final, Literal
 
 import msgspec
 
-Language = Literal["logql", "promql"]
-Shape = Literal["lines", "series", "table"]
+Language = Literal["logql", "promql", "traceql"]
+Shape = Literal["lines", "series", "table", "traces"]
+Severity = Literal["critical", "warning", "info"]
+Reaction = Literal["ok", "alerting"]
+Colour = Literal["green", "yellow", "orange", "red", "blue", "purple", "text"]
+Source = Literal["metrics", "logs", "traces"]
 
 MACROS: Final = ("__auto", "__range", "__rate_interval")
+SOURCES: Final[dict[Language, Source]] = {"promql": "metrics", "logql": "logs", "traceql": "traces"}
+"""The datasource variable that each language asks."""
 
 _PLACE = re.compile(r"\$\{(\w+)\}|\$(__[a-z_]+)")
 
@@ -23,9 +29,10 @@ _PLACE = re.compile(r"\$\{(\w+)\}|\$(__[a-z_]+)")
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """One query and what its answer is.
 
-    ``shape`` says what comes back: log ``lines``, ``series`` over time, or a ``table`` of values at the end of the
-    range (an instant query). ``stays_empty`` marks a canary: whatever it finds is a fault of ours. ``about`` is one
-    sentence on what the answer says, ``legend`` how a series is named, with ``{{label}}`` in it.
+    ``shape`` says what comes back: log ``lines``, ``series`` over time, a ``table`` of values at the end of the
+    range (an instant query), or ``traces``. ``stays_empty`` marks a canary: whatever it finds is a fault of ours.
+    ``rests_at_zero`` marks what an error panel asks: 0 while all is well, and empty only where nobody tells any more.
+    ``about`` is one sentence on what the answer says, ``legend`` how a series is named, with ``{{label}}`` in it.
     """
 
     name: str
@@ -35,6 +42,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     about: str
     legend: str = ""
     stays_empty: bool = False
+    rests_at_zero: bool = False
 
     @property
     def places(self) -> frozenset[str]:
@@ -53,7 +61,8 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     """What the reader of a dashboard chooses.
 
     ``kind``: a ``datasource`` (``choices`` is its type), the ``labels`` of a metric (``choices`` is
-    ``metric, label``), or ``text`` to be typed. ``default`` is chosen at first; all values where it is ``.+``.
+    ``metric, label``; the metric may be a selector with other variables in it), or ``text`` to be typed.
+    ``default`` is chosen at first; all values where it is ``.+``.
     """
 
     name: str
@@ -63,33 +72,101 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     default: str = ""
 
 
+class Step(msgspec.Struct, frozen=True):
+    """A threshold: ``colour`` from the value ``at`` on, from the lowest where it is None."""
+
+    colour: Colour
+    at: float | None = None
+
+
+class Meaning(msgspec.Struct, frozen=True):
+    """A value that stands for a word: 1 for *up*."""
+
+    value: str
+    text: str
+    colour: Colour
+
+
+class Explore(msgspec.Struct, frozen=True):
+    """A click on a series leads to Explore, with ``expression`` on the datasource ``source``, over the time shown.
+
+    The expression may hold ``${__field.labels.name}`` for a label of the series, ``${__data.fields.Name}`` for a
+    column of a table's row, and the dashboard's variables.
+    """
+
+    title: str
+    source: Source
+    expression: str
+
+
+class Jump(msgspec.Struct, frozen=True):
+    """A click on a series leads to the dashboard ``uid``, over the time shown; ``values`` are its variables."""
+
+    title: str
+    uid: str
+    values: Mapping[str, str] = {}
+
+
+Link = Explore | Jump
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of a table, in reading order. ``field`` is a label, or the name of a query for its values."""
+
+    field: str
+    title: str
+    unit: str = ""
+    decimals: int | None = None
+    steps: tuple[Step, ...] = ()
+    meanings: tuple[Meaning, ...] = ()
+    links: tuple[Link, ...] = ()
+
+
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """A panel. ``id`` stays the same for good, since links and images name it.
 
     ``description`` says what is shown, what is normal, and what to do when it isn't. ``unit`` is Grafana's name of
-    one, ``no_value`` what stands there when there is nothing. ``width`` counts 24ths of the page.
+    one, ``no_value`` what stands there when there is nothing. ``least`` and ``most`` are where the axis ends.
+    ``steps`` colour a value, ``meanings`` word it. ``columns`` are a table's; labels without one are hidden.
+    ``stacked`` fills the areas and puts one on the other. ``width`` counts 24ths of the page, ``height`` cells; 0 is
+    what the kind needs.
     """
 
     id: int
     title: str
-    kind: Literal["stat", "timeseries", "table", "logs"]
+    kind: Literal["stat", "timeseries", "table", "logs", "traces"]
     description: str
     queries: tuple[Query, ...]
     unit: str = "short"
+    decimals: int | None = None
     no_value: str = "0"
+    least: float | None = 0
+    most: float | None = None
+    steps: tuple[Step, ...] = ()
+    meanings: tuple[Meaning, ...] = ()
+    links: tuple[Link, ...] = ()
+    columns: tuple[Column, ...] = ()
+    stacked: bool = False
     width: int = 12
+    height: int = 0
+
+    @property
+    def source(self) -> Source:
+        """The datasource variable that all its queries ask."""
+        return SOURCES[self.queries[0].language]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """Panels under a heading; ``collapsed`` ones are asked for only when opened."""
+    """Panels under a heading; ``collapsed`` ones are asked for only when opened. ``about``: what it answers."""
 
     title: str
     panels: tuple[Panel, ...]
     collapsed: bool = False
+    about: str = ""
 
 
 class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
-    """A dashboard; ``uid`` is its address for good."""
+    """A dashboard; ``uid`` is its address for good. ``description`` is the question that it answers."""
 
     uid: str
     title: str
@@ -97,6 +174,7 @@ class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...]
     variables: tuple[Variable, ...]
     rows: tuple[Row, ...]
+    span: str = "3h"
 
     @property
     def panels(self) -> Iterator[Panel]:
