@@ -38,6 +38,7 @@ _NOT_KEY = re.compile(r"[^A-Za-z0-9_.]")
 
 _PLAIN = frozenset([int, float, bool, type(None)])
 _TRACE_ID = re.compile("[0-9a-f]{32}").fullmatch
+_SURROGATE = re.compile("[\ud800-\udfff]").search
 
 Scalar = str | int | float | bool | None
 
@@ -52,6 +53,14 @@ class ReadyLine(msgspec.Struct, frozen=True):
     line: str
     fields: Mapping[str, Scalar] = {}
     trace_id: str | None = None
+
+
+def is_sound(ready: ReadyLine) -> bool:
+    """True for a line that can be sent as it is: text without half surrogates, and an id that is one, if any."""
+    line, trace_id = ready.line, ready.trace_id
+    if type(line) is not str or (trace_id and not _TRACE_ID(trace_id)):
+        return False
+    return line.isascii() or not _SURROGATE(line)
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -82,7 +91,7 @@ class Event:
     )
 
     def __init__(self, record: logging.LogRecord, names: Names) -> None:
-        self.ns = int(record.created * 1e6 + 0.5) * 1000  # a float of today holds microseconds, not nanoseconds
+        self.ns = record_ns(record)
         self.levelno = record.levelno
         self.level = record.levelname
         self.logger = record.name
@@ -107,12 +116,10 @@ class Event:
 
     def _read(self, ready: ReadyLine) -> None:
         line, trace_id = ready.line, ready.trace_id or ""
-        if type(line) is not str or not line.isascii():
-            line = printable(line).encode(errors="replace").decode()  # half surrogates can't be sent
-        if trace_id and not _TRACE_ID(trace_id):
-            trace_id = ""
-        if (line, trace_id) != (ready.line, ready.trace_id or ""):
+        if not is_sound(ready):
             self.mended = True
+            line = printable(line).encode(errors="replace").decode()
+            trace_id = trace_id if _TRACE_ID(trace_id) else ""
             self.ready = ReadyLine(line, ready.fields, trace_id or None)
         self.trace_id, self.span_id, self.sampled = trace_id, "", False
         self.message, self.fields = line, {}
@@ -194,6 +201,11 @@ class Event:
             self.mended = True
             out = io.StringIO("".join(traceback.format_tb(trace_)) + kind.__qualname__)
         return out.getvalue().rstrip("\n")
+
+
+def record_ns(record: logging.LogRecord) -> int:
+    """When ``record`` was made, in Unix nanoseconds: a float of today holds microseconds."""
+    return int(record.created * 1e6 + 0.5) * 1000
 
 
 class Names(dict[Any, str]):

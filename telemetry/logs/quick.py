@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from telemetry import scrub
 from telemetry.logs import context
-from telemetry.logs.event import STANDARD_COUNT, Names, current_ids
+from telemetry.logs.event import READY, STANDARD_COUNT, Names, ReadyLine, current_ids, is_sound, record_ns
 from telemetry.logs.line import LINE_LIMIT, head, timestamp
 from telemetry.logs.logfmt import bare
 
@@ -51,6 +51,9 @@ class Stamp:
 
 def quick_line(record: logging.LogRecord, names: Names) -> tuple[Stamp, str] | None:
     """Stamp and line of ``record``; None where it takes the long way, so for a key that ``names`` has not met yet."""
+    ready = record.__dict__.get(READY)
+    if type(ready) is ReadyLine:
+        return (Stamp(record_ns(record), ready.trace_id or ""), ready.line) if is_sound(ready) else None
     message = record.msg
     if (
         type(record) is not logging.LogRecord
@@ -65,7 +68,7 @@ def quick_line(record: logging.LogRecord, names: Names) -> tuple[Stamp, str] | N
             message = message % record.args
     except Exception:  # arguments that don't fit, or can't be printed
         return None
-    ns = int(record.created * 1e6 + 0.5) * 1000
+    ns = record_ns(record)
     trace_id, span_id, _ = current_ids()
     ids = f" trace_id={trace_id} span_id={span_id}" if trace_id else ""
     line = f"ts={timestamp(ns)} {head(record.levelname, record.name)} msg={bare(scrub.text(message))}{ids}"

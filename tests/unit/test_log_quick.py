@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry import context, trace
 
-from telemetry.logs import bind
+from telemetry.logs import ReadyLine, bind
 from telemetry.logs.event import Event, Names
 from telemetry.logs.line import logfmt_line
 from telemetry.logs.quick import quick_line
@@ -71,6 +71,21 @@ def test_an_ordinary_record_is_quick_once_its_keys_are_known() -> None:
     )
 
 
+@given(line=TEXTS | st.none(), trace_id=st.sampled_from([None, "", "ab" * 16, "AB" * 16, "zz"]))
+def test_both_ways_say_the_same_of_a_ready_line(line: Any, trace_id: Any) -> None:
+    quick, long = ways(record("ignored", (), ready_line=ReadyLine(line, {}, trace_id)), Names(Scrubber()))
+    if quick is not None:
+        stamp, text = quick
+        assert (stamp.ns, stamp.trace_id, stamp.mended, text) == long
+
+
+@pytest.mark.parametrize("line", ["level=error msg=ascii", "level=error msg=한글"])
+def test_a_sound_ready_line_is_quick(line: str) -> None:
+    quick = quick_line(record("ignored", (), ready_line=ReadyLine(line, {}, "ab" * 16)), Names(Scrubber()))
+    assert quick is not None
+    assert (quick[0].trace_id, quick[1]) == ("ab" * 16, line)
+
+
 def _failed() -> logging.LogRecord:
     made = record()
     try:
@@ -91,8 +106,21 @@ def _failed() -> logging.LogRecord:
         record("한글 \ufffd", ()),
         record("x" * 20_000, ()),
         _failed(),
+        record(ready_line=ReadyLine("half \ud800")),
+        record(ready_line=ReadyLine("level=info", {}, "no id")),
     ],
-    ids=["bad arguments", "no text", "secret", "our key", "a list", "a lost character", "too long", "an exception"],
+    ids=[
+        "bad arguments",
+        "no text",
+        "secret",
+        "our key",
+        "a list",
+        "a lost character",
+        "too long",
+        "an exception",
+        "half a surrogate",
+        "an id that is none",
+    ],
 )
 def test_what_is_not_ordinary_takes_the_long_way(made: logging.LogRecord) -> None:
     names = Names(Scrubber())
