@@ -1,0 +1,1 @@
+"""Signals about a fleet of workers and the queue they serve: what was asked for, what runs, what waits."""
