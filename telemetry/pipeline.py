@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +22,7 @@ import msgspec
 from telemetry import config as settings
 from telemetry import faults, ledger, sigterm
 from telemetry.config import Config
-from telemetry.delivery import Limits, Shipper, Sink, SinkHealth
+from telemetry.delivery import MOMENT, Limits, Lineage, Shipper, Sink, SinkHealth
 from telemetry.identity import Identity, detect
 from telemetry.ledger import RowSnapshot
 from telemetry.scrub import Scrubber
@@ -79,6 +79,7 @@ class Telemetry:
         self.server: MetricsServer | None = None
         self._ids: IdGenerator | None = None
         self._processors: list[Any] = []
+        self._lineage = Lineage()
         self._shutting = threading.RLock()
         self._closed = False
         self._clean = True
@@ -222,9 +223,15 @@ class Telemetry:
         )
         self.pusher.start()
 
+    def before_fork(self) -> None:
+        """In the process that forks."""
+        if self.shippers and not self._closed:
+            self._lineage.before_fork()
+
     def after_fork(self) -> None:
         """In a forked child: an identity of its own; queues and figures have begun at zero already."""
         self._shutting = threading.RLock()
+        self._lineage.after_fork_in_child()
         self.identity = detect(self.config, sdk_version=_sdk_version())
         if not self._closed:
             if not self.config.disabled:
@@ -253,13 +260,32 @@ class Telemetry:
         self._push_until(deadline)
         if self._flush_until(deadline):
             return True
-        stuck = [shipper for shipper in self.shippers if shipper.row.pending]
-        for shipper in stuck:
-            shipper.begin_close(deadline)
-        for shipper in stuck:
-            shipper.close(deadline)
+        stuck = [sink for sink, shipper in enumerate(self.shippers) if shipper.row.pending]
+        self._close(stuck, deadline, whole=self._whole(timeout))
         self._say_losses()
         return False
+
+    def _whole(self, timeout: float | None) -> bool:
+        return timeout is None or timeout >= self.config.shutdown_timeout
+
+    def _close(self, sinks: Sequence[int], deadline: float, *, whole: bool) -> bool:
+        """Close these of the shippers by ``deadline``, ``whole`` if that is no less than the shutdown timeout.
+
+        A sink that a forked child has just waited for in vain gets a moment only; a child leaves word of such.
+        """
+        now, patience = time.monotonic(), self.config.shutdown_timeout
+        cut = [self._lineage.child_waited_in_vain(sink, within=patience) for sink in sinks]
+        until = [min(deadline, now + MOMENT) if each else deadline for each in cut]
+        shippers = [self.shippers[sink] for sink in sinks]
+        lost = [shipper.row.dropped["deadline"] for shipper in shippers]
+        for shipper, end in zip(shippers, until, strict=True):
+            shipper.begin_close(end)
+        clean = all([shipper.close(end) for shipper, end in zip(shippers, until, strict=True)])
+        for sink, shipper, before, short in zip(sinks, shippers, lost, cut, strict=True):
+            silent = time.time() - (shipper.last_delivery or 0.0) >= patience
+            if (whole or short) and silent and shipper.row.dropped["deadline"] > before:
+                self._lineage.waited_in_vain(sink)
+        return clean
 
     def _say_losses(self) -> None:
         """Once, at the end: nobody reads the ledger of a process that is gone."""
@@ -301,9 +327,7 @@ class Telemetry:
             self._push_until(deadline)
             if self.pusher is not None:
                 self.pusher.stop()
-            for shipper in self.shippers:
-                shipper.begin_close(deadline)
-            self._clean = all([shipper.close(deadline) for shipper in self.shippers])
+            self._clean = self._close(range(len(self.shippers)), deadline, whole=self._whole(timeout))
             self._closed = True
             self._say_losses()
             self._take_down()
@@ -433,6 +457,11 @@ def _finalize(telemetry: Telemetry) -> None:
 _forked: weakref.WeakSet[Telemetry] = weakref.WeakSet()
 
 
+def _before_fork() -> None:
+    for telemetry in list(_forked):
+        telemetry.before_fork()
+
+
 def _after_fork_in_child() -> None:
     global _lock
     _lock = threading.RLock()
@@ -441,4 +470,4 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)

@@ -1,0 +1,20 @@
+"""How long things take, on machines that others use as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+TRIES = 4
+
+
+def fastest(run: Callable[[], float], limit: float) -> float:
+    """The seconds that ``run()`` says it took: of the first try within ``limit``, else of the fastest.
+
+    To assert on. What is slow by itself is slow each time; what waited for the machine is not.
+    """
+    took = float("inf")
+    for _ in range(TRIES):
+        took = min(took, run())
+        if took < limit:
+            break
+    return took
