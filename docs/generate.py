@@ -1,4 +1,4 @@
-"""Write ``docs/reference/``: settings, metrics and the public API, each from the table or code it describes.
+"""Write ``docs/reference/`` and ``docs/alloy/``, each page from the table, code or Alloy module it describes.
 
 Deterministic: the same code gives the same bytes on every Python, so that a test can compare the
 committed pages (``tests/unit/test_house.py``).
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import itertools
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = Path("docs/reference")
+ALLOY_PAGES = Path("docs/alloy")
+ALLOY_MODULES = Path("alloy/modules")
 
 # Public modules, in the order a reader meets them. Their ``__all__`` is the public API.
 PUBLIC = ("telemetry", "telemetry.web", "telemetry.worker", "telemetry.agent", "telemetry.testing", "ingest")
@@ -250,12 +253,56 @@ def settings_page() -> str:
     return "".join(parts)
 
 
+# What an export of a module is, by the family of the component that it comes from.
+_ALLOY_EXPORTS = {
+    "otelcol": "An input: takes what `otelcol` components send.",
+    "loki": "A receiver: takes lines of `loki` components.",
+    "prometheus": "A receiver: takes samples of `prometheus` components.",
+    "discovery": "Targets, for what reads or scrapes them.",
+}
+
+
+def alloy_page(path: Path) -> str:
+    """The page of one Alloy module: prose, and an example indented by a tab, from its comment; tables from blocks."""
+    from telemetry.alloy.syntax import Attribute, Block, Identifier, Literal, children, parse
+
+    text = (ROOT / path).read_text(encoding="utf-8")
+    lines = text.splitlines()
+    head = [line[2:].removeprefix(" ") for line in itertools.takewhile(lambda line: line.startswith("//"), lines)]
+    prose = "\n".join(line for line in head if not line.startswith("\t")).strip()
+    example = "\n".join(line[1:] for line in head if line.startswith("\t"))
+    read = parse(text, str(path))
+    (declare,) = (each for each in read.body if isinstance(each, Block) and each.name == "declare")
+    arguments, exports = [], []
+    for block in (each for each in declare.body if isinstance(each, Block)):
+        given = {each.name: each for each in block.body if isinstance(each, Attribute)}
+        if block.name == "argument":
+            comment = given["comment"].value
+            assert isinstance(comment, Literal), f"{path}: the comment of {block.title} is no plain text"
+            written = lines[given["default"].position.line - 1].split("=", 1)[1].strip() if "default" in given else ""
+            arguments.append((f"`{block.label}`", f"`{written}`" if written else "required", str(comment.value)))
+        if block.name == "export":
+            family = given["value"].value
+            while not isinstance(family, Identifier):
+                (family,) = children(family)
+            exports.append((f"`fleetglass.{path.stem}.LABEL.{block.label}`", _ALLOY_EXPORTS[family.name]))
+    parts = [
+        f"# {path.stem}\n\n{_NOTE.format(source=f'`{path}`')}{prose}\n\n",
+        f"```alloy\n{example}\n```\n\n## Arguments\n\n{table(('argument', 'default', 'meaning'), arguments)}\n",
+        f"## Exports\n\n{table(('export', 'meaning'), exports)}\n" if exports else "",
+        f"Its text is [{path}](../../{path}); [Alloy](../alloy.md) says how modules are brought in.\n",
+    ]
+    return "".join(parts)
+
+
 def pages() -> dict[Path, str]:
     """Every generated page by its path in the repository."""
+    modules = sorted((ROOT / ALLOY_MODULES).glob("*.alloy"))
     return {
         PAGES / "api.md": api_page(),
         PAGES / "metrics.md": metrics_page(),
         PAGES / "settings.md": settings_page(),
+        **{ALLOY_PAGES / f"{each.stem}.md": alloy_page(each.relative_to(ROOT)) for each in modules},
     }
 
 

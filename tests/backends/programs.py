@@ -10,8 +10,12 @@ from pathlib import Path
 from tests.backends import build
 from tests.backends.process import ServerError
 
-# What tests take from PATH, and its `-version` text: Debian has a genetics program that is called loki, too.
-_ON_PATH = {"loki": ("loki, version", "3.8"), "tempo": ("tempo, version", "3.0")}
+# What tests take from PATH, and its `--version` text: Debian has a genetics program that is called loki, too.
+_ON_PATH = {
+    "alloy": ("alloy, version", "1.18"),
+    "loki": ("loki, version", "3.8"),
+    "tempo": ("tempo, version", "3.0"),
+}
 
 
 @cache
@@ -22,7 +26,7 @@ def find(name: str) -> Path | None:
     found = shutil.which(name)
     if found is None:
         return None
-    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False, timeout=30)
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False, timeout=30)
     return Path(found) if _ON_PATH[name][0] in said.stdout + said.stderr else None
 
 

@@ -1,17 +1,18 @@
-"""Loki and Tempo as typed clients, where they are on PATH. Their tests carry the ``stack`` marker."""
+"""Loki, Tempo and Alloy as typed clients, where they are on PATH. Their tests carry the ``stack`` marker."""
 
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from tests.backends import otlpjson
-from tests.backends.process import Server, request
+from tests.backends.process import Server, ServerError, request
 from tests.backends.programs import program
 from tests.backends.servers import Sample, vector
 
@@ -115,6 +116,13 @@ class Loki:
         parameters = urlencode({"query": logql, "time": str(time.time_ns() + 1_000_000_000)})
         return vector(request("GET", f"{self.url}/loki/api/v1/query?{parameters}", timeout=30).ok().json())
 
+    def series(self, match: str) -> list[dict[str, str]]:
+        """The labels of each stream of the last hour that ``match`` selects."""
+        parameters = urlencode({"match[]": match, "start": str(time.time_ns() - 3_600_000_000_000)})
+        return [
+            dict(each) for each in request("GET", f"{self.url}/loki/api/v1/series?{parameters}").ok().json()["data"]
+        ]
+
     def stop(self) -> None:
         self.server.stop()
 
@@ -177,6 +185,77 @@ class Tempo:
         if answer.status == 404:
             return []
         return list(otlpjson.spans(answer.ok().json()))
+
+    def stop(self) -> None:
+        self.server.stop()
+
+
+# One line of an exposition: the name, the labels, the value.
+_SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+class Alloy:
+    """An Alloy with a configuration of the test's."""
+
+    def __init__(self, server: Server, ports: Sequence[int]) -> None:
+        self.server = server
+        self.url = f"http://127.0.0.1:{ports[0]}"
+        self.ports = ports[1:]
+
+    @classmethod
+    def start(
+        cls,
+        folder: Path,
+        config: Path | Callable[[Sequence[int]], str],
+        ports: int = 0,
+        environ: Callable[[Sequence[int]], Mapping[str, str]] = lambda ports: {},
+    ) -> Alloy:
+        """Start it with its data in ``folder``; ready when the configuration is loaded.
+
+        ``config`` is a file, or makes a text from ``ports`` free ports, as ``environ`` makes variables.
+        Raises ServerError, with what Alloy said, for a configuration that does not load.
+        """
+        binary = program("alloy")
+
+        def command(chosen: Sequence[int]) -> list[str]:
+            if isinstance(config, Path):
+                file = config
+            else:
+                file = folder / "config.alloy"
+                file.write_text(config(chosen[1:]), encoding="utf-8")
+            variables = [f"{name}={value}" for name, value in environ(chosen[1:]).items()]
+            own = ["--disable-reporting", f"--server.http.listen-addr=127.0.0.1:{chosen[0]}", "--storage.path=data"]
+            return ["env", *variables, binary, "run", *own, str(file)]
+
+        def ready(chosen: Sequence[int]) -> str:
+            return f"http://127.0.0.1:{chosen[0]}/-/ready"
+
+        # A receiver whose port is taken is only a line in its log: Alloy is ready, and calls itself well.
+        for _ in range(3):
+            server, chosen = Server.start("alloy", folder, 1 + ports, command, ready, 60)
+            if "address already in use" not in server.log.read_text("utf-8", "replace"):
+                return cls(server, chosen)
+            server.stop()
+        raise ServerError(f"alloy found its ports taken three times:\n{server.log_tail()}")
+
+    def unhealthy(self) -> str:
+        """What Alloy says of components that are not well; empty where all are."""
+        answer = request("GET", f"{self.url}/-/healthy")
+        return "" if answer.status == 200 else answer.text
+
+    def metrics(self) -> str:
+        """Its exposition."""
+        return request("GET", f"{self.url}/metrics").ok().text
+
+    def sum(self, name: str, **labels: str) -> float:
+        """The sum of its own series ``name`` that have all of ``labels``; 0 where there is none."""
+        total = 0.0
+        for line in self.metrics().splitlines():
+            match = _SAMPLE.fullmatch(line)
+            if match and match[1] == name and labels.items() <= dict(_LABEL.findall(match[2] or "")).items():
+                total += float(match[3])
+        return total
 
     def stop(self) -> None:
         self.server.stop()
