@@ -192,6 +192,13 @@ METRICS: dict[str, MetricSpec] = _index(
         origin="telemetry.metrics.guard",
     ),
     MetricSpec(
+        name="telemetry_probe_timestamp_seconds",
+        kind="gauge",
+        unit="seconds",
+        help="When `fleetglass probe` sent this sample, as Unix time; only the probe emits it.",
+        origin="probe",
+    ),
+    MetricSpec(
         name="telemetry_records_degraded_total",
         kind="counter",
         labels=_ROW,

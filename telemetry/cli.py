@@ -30,7 +30,13 @@ class Command(NamedTuple):
 
 COMMANDS: Mapping[str, Command] = {
     "config": Command("show every setting in effect and where it came from", "telemetry.cli:config"),
+    "grafana": Command(
+        "dashboards, datasources and rules for Grafana: write, check, bring in, draw",
+        "telemetry.grafana.command:command",
+        "grafana",
+    ),
     "serve": Command("take browser errors over HTTP and write one log line each", "ingest.serve:command", "ingest"),
+    "probe": Command("send a trace, a line and a metric, and read them back", "telemetry.probe.command:command"),
 }
 
 

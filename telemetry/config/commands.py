@@ -11,6 +11,11 @@ def _grafana(name: str, env: str, kind: Kind, doc: str, *, secret: bool = False)
     return Setting(name, (env,), kind, None, doc, "Grafana, for commands", section="command", secret=secret)
 
 
+def _probe(name: str, env: str, kind: Kind, doc: str, *, secret: bool = False) -> Setting:
+    default: object = {} if secret else None
+    return Setting(name, (env,), kind, default, doc, "Reading back, for commands", section="command", secret=secret)
+
+
 def _development(name: str, env: str, kind: Kind, default: object, doc: str) -> Setting:
     return Setting(name, (env,), kind, default, doc, "Development", section="command")
 
@@ -25,6 +30,19 @@ COMMANDS: tuple[Setting, ...] = (
         "User there, where no token is given."),
     _grafana("grafana_password", "FLEETGLASS_GRAFANA_PASSWORD", kinds.text(), secret=True,
         doc="Password of that user."),
+
+    _probe("tempo_query_url", "FLEETGLASS_TEMPO_QUERY_URL", addresses.url(),
+        "Tempo that `fleetglass probe` reads traces back from: `http://tempo:3200`. Unset: port 3200 of the host that "
+        "takes traces."),
+    _probe("loki_query_url", "FLEETGLASS_LOKI_QUERY_URL", addresses.url(),
+        "Loki that it reads lines back from: `http://loki:3100`; for VictoriaLogs with `/select/logsql` at the end. "
+        "Unset: the Loki that takes lines, else port 3100 of the host that does."),
+    _probe("metrics_query_url", "FLEETGLASS_METRICS_QUERY_URL", addresses.url(),
+        "VictoriaMetrics (or Prometheus) that it reads metrics back from, without `/api/v1`. Unset: the one that takes "
+        "them, else port 8428 of the host that does."),
+    _probe("query_headers", "FLEETGLASS_QUERY_HEADERS", kinds.headers(), secret=True,
+        doc="Headers for reading alone: `authorization=Basic%20…,x-scope-orgid=team`. What a push to the same host "
+        "carries is sent without saying."),
 
     _development("backends_dir", "FLEETGLASS_BACKENDS_DIR", kinds.text(), None,
         "Where the backends that our own tests talk to are built and kept. Unset: the user's cache directory."),
