@@ -196,7 +196,7 @@ METRICS: dict[str, MetricSpec] = _index(
         kind="gauge",
         unit="seconds",
         help="When `fleetglass probe` sent this sample, as Unix time; only the probe emits it.",
-        origin="probe",
+        origin="telemetry.probe",
     ),
     MetricSpec(
         name="telemetry_records_degraded_total",
