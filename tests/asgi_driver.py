@@ -142,14 +142,14 @@ async def lifespan(app: Any, during: Callable[[], Awaitable[None]] | None = None
     for event in ("lifespan.startup", "lifespan.shutdown"):
         asked.put_nowait({"type": event})
         reply = asyncio.ensure_future(said.get())
-        await asyncio.wait({task, reply}, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, reply}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
         reply.cancel()
         if task.done() or answer.messages[-1]["type"] == "lifespan.startup.failed":
             break
         if event == "lifespan.startup" and during is not None:
             await during()
     try:
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, 30)
     except Exception as error:
         answer.error = error
     return answer

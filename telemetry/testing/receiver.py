@@ -134,7 +134,7 @@ class Receiver:
         lines: int = 0,
         samples: int = 0,
         requests: int = 0,
-        timeout: float = 5.0,
+        timeout: float = 20.0,
     ) -> bool:
         """Wait until at least so many have arrived and ``predicate(receiver)`` is true.
 

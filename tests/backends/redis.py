@@ -38,9 +38,10 @@ class Redis:
             self._process = subprocess.Popen(
                 [*prefix, found, *listen, *self._options], cwd=self._folder, stdout=log, stderr=log
             )
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
                 raise ServerError(f"redis-server did not start:\n{(self._folder / 'redis.log').read_text()}")
             time.sleep(0.02)
 

@@ -69,7 +69,7 @@ class Site:
     def reports(self) -> list[Any]:
         return [post.report for post in self.posts]
 
-    def wait(self, count: int, timeout: float = 5.0) -> list[Any]:
+    def wait(self, count: int, timeout: float = 30.0) -> list[Any]:
         """The reports, once there are ``count``."""
         assert eventually(lambda: len(self.posts) >= count, timeout=timeout), f"{len(self.posts)} of {count} reports"
         return self.reports()
@@ -159,11 +159,11 @@ def running(folders: Mapping[str, Path], *, signed: Mapping[str, str] | None = N
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="site")
         thread.start()
         try:
-            assert eventually(lambda: server.started, timeout=10.0)
+            assert eventually(lambda: server.started)
             yield site
         finally:
             server.should_exit = True
-            thread.join(10)
+            thread.join(30)
 
 
 @contextmanager

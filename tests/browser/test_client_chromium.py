@@ -251,7 +251,7 @@ def test_a_wrong_token_is_refused_by_the_service_and_nothing_follows(page, site)
 
 
 def test_429_is_obeyed(page, site):
-    site.answer = lambda _: (429, {"retry-after": "2"}) if len(site.posts) == 1 else (204, {})
+    site.answer = lambda _: (429, {"retry-after": "6"}) if len(site.posts) == 1 else (204, {})
     visit(page, site)
     page.evaluate("breaks.error()")
     site.wait(1)
@@ -259,8 +259,8 @@ def test_429_is_obeyed(page, site):
     page.evaluate("breaks.rejection()")
     page.wait_for_timeout(1200)
     assert len(site.posts) == 1
-    site.wait(3, timeout=5.0)
-    assert site.posts[1].at - site.posts[0].at >= 1.9
+    site.wait(3)
+    assert site.posts[1].at - site.posts[0].at >= 5.9
     assert sorted(report["kind"] for report in site.reports()) == ["error", "error", "unhandledrejection"]
 
 
@@ -455,7 +455,7 @@ def test_an_allowed_origin_can_read_when_to_come_back(page):
             site.wait(1)
             page.wait_for_timeout(100)
             page.evaluate("breaks.rejection()")
-            assert eventually(lambda: len(lines) == 2, timeout=8.0)
+            assert eventually(lambda: len(lines) == 2)
         assert 1.0 <= site.posts[2].at - site.posts[1].at <= 7.0  # Retry-After: a minute if it could not be read
 
 
@@ -483,5 +483,5 @@ def test_a_window_that_ends_tells_what_it_counted(page, site):
     page.evaluate("for (let n = 0; n < 7; n++) reportError(new Error('again'))")
     site.wait(1)
     began = time.monotonic()
-    assert [report["repeat"] for report in site.wait(2, timeout=13.0)] == [1, 6]
+    assert [report["repeat"] for report in site.wait(2)] == [1, 6]
     assert time.monotonic() - began > 9.0

@@ -53,7 +53,7 @@ class Demo:
         """Ctrl-C; the exit code and how many seconds it took."""
         start = time.monotonic()
         self.process.send_signal(signal.SIGINT)
-        rest, _ = self.process.communicate(timeout=10)
+        rest, _ = self.process.communicate(timeout=30)
         self.printed.append(rest)
         return self.process.returncode, time.monotonic() - start
 

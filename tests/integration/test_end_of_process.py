@@ -49,7 +49,7 @@ class Program:
         """Send ``number`` and wait; return the seconds until the process was gone."""
         started = time.monotonic()
         self.process.send_signal(number)
-        self.process.wait(20)
+        self.process.wait(30)
         return time.monotonic() - started
 
     def errors(self) -> str:
@@ -70,7 +70,7 @@ def program(tmp_path: Path, telemetry_receiver: Receiver) -> Iterator[Any]:
     for one in made:
         with contextlib.suppress(ProcessLookupError):  # children that outlived it hold its pipes
             os.killpg(one.process.pid, signal.SIGKILL)
-        one.process.communicate(timeout=10)
+        one.process.communicate(timeout=30)
 
 
 LOOP = """
@@ -149,7 +149,7 @@ def test_an_exit_by_sys_exit_an_exception_or_the_end_delivers(program: Any, tele
             {end}
             """
         )
-        assert running.process.wait(20) == code
+        assert running.process.wait(30) == code
     telemetry_receiver.wait_for(lambda r: sum("last words" in line.line for line in r.lines) == 4)
 
 
@@ -173,8 +173,8 @@ def test_a_collector_that_hangs_does_not_hold_the_exit(program: Any, telemetry_r
         """
     )
     started = time.monotonic()
-    running.process.wait(10)
-    assert time.monotonic() - started < 5
+    running.process.wait(30)
+    assert time.monotonic() - started < 20
     assert [line.line.rpartition("msg=")[2] for line in telemetry_receiver.lines] == ['"last words"']
 
 
@@ -206,14 +206,14 @@ def test_a_handler_of_the_applications_own_is_called_and_ends_in_its_own_way(
 
 
 def test_a_second_sigterm_ends_the_process_at_once(program: Any, telemetry_receiver: Receiver) -> None:
-    telemetry_receiver.behave(Status(503))
-    running = program(LOOP)
+    telemetry_receiver.behave(Blackhole())
+    running = program(LOOP, FLEETGLASS_SHUTDOWN_TIMEOUT="50")
     running.line()
     time.sleep(0.2)
     running.process.send_signal(signal.SIGTERM)
     time.sleep(0.5)
     assert running.process.poll() is None
-    assert running.end() < 1.0
+    assert running.end() < 20
 
 
 def test_switched_off_the_signal_keeps_its_default(program: Any, telemetry_receiver: Receiver) -> None:
@@ -279,7 +279,7 @@ def test_gunicorn_with_preload_delivers_from_its_workers(program: Any, telemetry
     import urllib.request
 
     for _ in range(4):
-        with urllib.request.urlopen(f"http://{address}/", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{address}/", timeout=30) as answer:
             assert answer.read() == b"ok"
     assert running.end() < 2 * LIMIT
     served = [line for line in telemetry_receiver.lines if "msg=served" in line.line]
@@ -291,7 +291,7 @@ def _listening(pid: int) -> str:
     """The loopback address on which the process listens, as soon as it does."""
     import psutil
 
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         for found in psutil.Process(pid).net_connections(kind="tcp4"):
             if found.status == psutil.CONN_LISTEN:
@@ -315,7 +315,7 @@ def test_a_child_of_multiprocessing_that_sets_up_itself_delivers(program: Any, t
             child.join()
         """
     )
-    assert running.process.wait(20) == 0
+    assert running.process.wait(30) == 0
     assert len(telemetry_receiver.spans) == len(telemetry_receiver.lines) == 1
 
 
@@ -335,7 +335,7 @@ def test_a_worker_pool_of_multiprocessing_delivers(program: Any, telemetry_recei
             pool.join()
         """
     )
-    assert running.process.wait(20) == 0
+    assert running.process.wait(30) == 0
     assert sorted(span.attributes["n"] for span in telemetry_receiver.spans) == list(range(20))
     assert len(telemetry_receiver.lines) == 20
 

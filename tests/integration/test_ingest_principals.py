@@ -59,7 +59,7 @@ def ask(
 ) -> int:
     """The status for one request over a connection from ``peer``; a header with a list of values is sent so often."""
     host, _, port = address.rpartition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=10, source_address=(peer, 0))
+    connection = http.client.HTTPConnection(host, int(port), timeout=30, source_address=(peer, 0))
     try:
         connection.putrequest(method, path)
         for name, value in headers.items():

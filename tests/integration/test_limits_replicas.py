@@ -92,18 +92,16 @@ def metric(address: str, name: str) -> float:
 def test_the_other_replica_closes_the_windows_of_one_that_was_killed_once(pair, receiver):
     (one, first), (_, second) = pair
     assert send(first, repeat=2) == 204
-    eventually(lambda: repeats(receiver) == [2], timeout=3)
+    assert eventually(lambda: repeats(receiver) == [2])
     for address, repeat in ((second, 3), (first, 4), (second, 5)):
         assert send(address, repeat=repeat) == 204
     os.kill(one.pid, signal.SIGKILL)
-    killed = time.monotonic()
-    assert eventually(lambda: len(repeats(receiver)) == 2, timeout=20)
-    assert time.monotonic() - killed < 20
+    assert eventually(lambda: len(repeats(receiver)) == 2)
     time.sleep(2)
     assert repeats(receiver) == [2, 12]
     assert metric(second, 'frontend_windows_closed_total{cause="adopted"}') == 1
     assert send(second, repeat=7) == 204
-    assert eventually(lambda: repeats(receiver) == [2, 12, 7], timeout=3)
+    assert eventually(lambda: repeats(receiver) == [2, 12, 7])
 
 
 def test_sigterm_tells_the_open_windows_before_the_last_line_is_sent(pair, receiver):
@@ -111,9 +109,9 @@ def test_sigterm_tells_the_open_windows_before_the_last_line_is_sent(pair, recei
     for address in (first, second, second):
         assert send(address) == 204
     start = time.monotonic()
-    one.finish(5)
+    one.finish(20)
     assert time.monotonic() - start < 3.3
-    assert eventually(lambda: repeats(receiver) == [1, 2], timeout=1)
+    assert eventually(lambda: repeats(receiver) == [1, 2])
 
 
 def test_one_burst_for_both_replicas_and_alone_without_the_store(pair, store):
@@ -133,5 +131,5 @@ def test_one_burst_for_both_replicas_and_alone_without_the_store(pair, store):
 def test_without_a_store_the_sums_are_right_for_each_replica(tmp_path, receiver):
     with replica(tmp_path, "alone", receiver) as (server, address):
         assert [send(address, repeat=repeat) for repeat in (3, 1, 1000)] == [204] * 3
-        server.finish(5)
+        server.finish(20)
     assert repeats(receiver) == [3, 1001]

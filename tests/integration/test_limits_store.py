@@ -17,6 +17,8 @@ from ingest.errors.fingerprint import OTHER
 from ingest.limits import Limits
 from ingest.limits.rules import Sample, Thresholds
 from ingest.limits.scripts import GRACE_MS, LATEST_MS
+from ingest.limits.shared import RETRY
+from ingest.limits.store import BUDGET
 from telemetry.metrics.registry import REGISTRY
 from tests.backends.redis import MISSING, Redis
 
@@ -89,7 +91,7 @@ class Replica:
         await wait_for(lambda: self.up)
 
 
-async def wait_for(condition, seconds: float = 5.0) -> float:
+async def wait_for(condition, seconds: float = 30.0) -> float:
     start = time.monotonic()
     while not condition():
         assert time.monotonic() - start < seconds, "waited in vain"
@@ -153,7 +155,7 @@ async def test_a_window_is_one_for_all_replicas_and_its_opener_closes_it(server)
             assert (await two.meet(repeat=repeat)).counted
         assert (await one.meet()).counted
         took = await wait_for(lambda: one.closed)
-        assert took < LIMITS.window + 1.5
+        assert took < LIMITS.window + GRACE_MS / 1000, "before another may"
         await asyncio.sleep(GRACE_MS / 1000)
         assert two.closed == []
         (closing,) = one.closed
@@ -178,8 +180,8 @@ async def test_a_dead_replicas_windows_are_closed_once_by_another(server):
         for replica in (one, two, three):
             await replica.meet(repeat=10)
         await one.die()
-        took = await wait_for(lambda: two.closed or three.closed, 12.0)
-        assert took < LIMITS.window + GRACE_MS / 1000 + 1.5
+        took = await wait_for(lambda: two.closed or three.closed)
+        assert took < LIMITS.window + LATEST_MS / 1000, "before the store forgets it"
         await asyncio.sleep(1.0)
     (closing,) = two.closed + three.closed
     assert (closing.repeat, closing.cause) == (30, "adopted")
@@ -202,11 +204,13 @@ async def test_a_store_that_is_not_there_costs_nothing_but_what_is_shared(server
     before = errors()
     start = time.monotonic()
     async with Replica(server) as one:
-        assert time.monotonic() - start < 1.5
+        assert time.monotonic() - start < BUDGET + 2.0
         assert not (await one.meet()).counted
         assert (await one.meet()).counted
         await asyncio.sleep(0.1)
-        assert errors() - before == {"connection": 1}
+        found = errors() - before
+        assert set(found) == {"connection"}
+        assert found.total() <= 1 + (time.monotonic() - start) / RETRY, "asked once, then once in a while"
         server.start()
         await one.comes_up()
         assert REGISTRY.get_sample_value("frontend_store_up") == 1.0
@@ -258,10 +262,9 @@ async def test_a_store_that_is_stopped_costs_one_budget_and_counts_nothing_late(
         server.pause()
         start = time.monotonic()
         await asyncio.gather(*(one.meet() for _ in range(30)))
-        assert time.monotonic() - start < 1.3
         for _ in range(10):
             await one.meet()
-        assert time.monotonic() - start < 1.4
+        assert time.monotonic() - start < 5 * BUDGET, "not one for each report"
         assert (errors() - before)["timeout"] >= 1
         server.resume()
         await one.comes_up()
@@ -389,7 +392,7 @@ async def test_what_a_stopped_store_has_given_up_is_told_by_those_who_counted(se
         await one.meet(repeat=6)
         shadows = one.limits._shared._shadows
         server.pause()
-        await wait_for(lambda: not one.up, 3.0)
+        await wait_for(lambda: not one.up)
         ends = next(iter(shadows._shadows.values())).ends
         shadows.unreachable(ends + LATEST_MS)
         assert one.closed == []

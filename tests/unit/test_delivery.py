@@ -53,7 +53,7 @@ def shipper(sink: Told, **limits: Any) -> Shipper:
     return Shipper(sink, Row("logs", "told"), Limits(**{"linger": 0.05, "first_backoff": 0.01, **limits}))
 
 
-def soon(seconds: float = 2.0) -> float:
+def soon(seconds: float = 30.0) -> float:
     return time.monotonic() + seconds
 
 
@@ -100,7 +100,7 @@ def test_queue_full_drops_the_newest_and_counts_it() -> None:
     gate = threading.Event()
 
     def held(entries: list[str], timeout: float) -> Verdict:
-        gate.wait(5)
+        gate.wait(30)
         return OK
 
     sink = Told(held)
@@ -139,7 +139,7 @@ def test_flush_timeout_is_kept_and_its_answer_is_the_truth() -> None:
     made.put("a", 1, 0.0)
     started = time.monotonic()
     assert not made.flush(soon(0.3))
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 3.0
     check(made, emitted=1, pending=1)
     made.close(time.monotonic())
 
@@ -245,19 +245,20 @@ def test_stale_replay_storm_drops_old_records_once() -> None:
 
 
 def test_close_meets_its_deadline_while_a_call_hangs() -> None:
-    release = threading.Event()
+    taken, release = threading.Event(), threading.Event()
 
     def hang(entries: list[str], timeout: float) -> Verdict:
-        release.wait(10)
+        taken.set()
+        release.wait(30)
         return OK
 
     made = shipper(Told(hang), linger=0.0)
     made.put("in flight", 1, 0.0)
-    time.sleep(0.05)
+    assert taken.wait(30)
     made.put("queued", 1, 0.0)
     started = time.monotonic()
     assert not made.close(soon(0.3))
-    assert time.monotonic() - started < 0.8
+    assert time.monotonic() - started < 5.0
     check(made, emitted=2, deadline=2)
     release.set()
     time.sleep(0.05)
@@ -271,8 +272,8 @@ def test_close_delivers_what_is_queued_without_waiting_for_the_linger() -> None:
     made = shipper(sink, linger=30.0)
     made.put("a", 1, 0.0)
     started = time.monotonic()
-    assert made.close(soon(3))
-    assert time.monotonic() - started < 1.0
+    assert made.close(soon(20))
+    assert time.monotonic() - started < 15.0
     assert sink.taken == ["a"]
 
 
@@ -343,7 +344,7 @@ def test_child_of_a_fork_begins_at_zero_and_delivers_its_own() -> None:
         for _ in range(20):
             pid = os.fork()
             if pid == 0:
-                signal.alarm(5)
+                signal.alarm(30)
                 sink.taken.clear()
                 made.put("child", 1, 0.0)
                 clean = made.flush(soon(2))
@@ -412,7 +413,7 @@ def test_threads_that_cannot_be_started_for_a_while_do_not_silence_the_sink(monk
     assert 1 <= len(tries) < 50, "not once for each record"
     assert made._signals.qsize() == 0, "wake-ups for nobody would pile up"
     monkeypatch.setattr(threading.Thread, "start", start)
-    time.sleep(0.15)
+    time.sleep(0.15)  # at the least, so that it may start again
     made.put("last", 10, 0.0)
     deadline = soon()
     while len(sink.taken) < 1001 and time.monotonic() < deadline:
@@ -458,7 +459,7 @@ def test_every_flush_that_waits_for_a_lost_record_hears_of_it() -> None:
     gate = threading.Event()
 
     def refuse(entries: list[str], timeout: float) -> Verdict:
-        gate.wait(5)
+        gate.wait(30)
         return Verdict("rejected", message="no")
 
     made = shipper(Told(refuse), linger=0.0)
@@ -481,7 +482,7 @@ def test_a_record_dropped_after_a_flush_began_is_the_next_ones_to_tell() -> None
     gate = threading.Event()
 
     def held(entries: list[str], timeout: float) -> Verdict:
-        gate.wait(5)
+        gate.wait(30)
         return OK
 
     made = shipper(Told(held), linger=0.0, queue_records=1)
@@ -516,17 +517,19 @@ def test_a_flush_is_freed_when_another_thread_closes() -> None:
     release = threading.Event()
 
     def hang(entries: list[str], timeout: float) -> Verdict:
-        release.wait(10)
+        release.wait(30)
         return OK
 
     made = shipper(Told(hang), linger=0.0)
     made.put("a", 1, 0.0)
     results: list[bool] = []
-    thread = threading.Thread(target=lambda: results.append(made.flush(soon(30))))
+    thread = threading.Thread(target=lambda: results.append(made.flush(soon(60))))
     thread.start()
-    time.sleep(0.05)
+    deadline = soon()
+    while not made._waiters and time.monotonic() < deadline:
+        time.sleep(0.005)
     assert not made.close(soon(0.1))
-    thread.join(1)
+    thread.join(30)
     assert results == [False]
     release.set()
 
@@ -561,7 +564,7 @@ def test_a_fork_in_c_is_noticed_by_the_next_record() -> None:
         assert one.flush(soon())
     pid = ctypes.PyDLL(None).fork()
     if pid == 0:
-        signal.alarm(5)
+        signal.alarm(30)
         made.put("child", 1, 0.0)
         clean = made.flush(soon(2)) and made.row.emitted == 1 and other.row.emitted == 0
         os._exit(0 if clean else 1)

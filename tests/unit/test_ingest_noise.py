@@ -45,7 +45,7 @@ def test_what_is_noise(message, stack, reason):
 
 
 def test_a_hostile_stack_costs_what_it_weighs():
-    start = time.perf_counter()
+    start = time.thread_time()  # the processor's time: the machine may be busy with others
     for piece in ("-extension:", "\n", "at (", "@", "webkit-masked-url:"):
         noise(Report(message=piece * 9, stack="-extension:" + piece * 8000))
-    assert time.perf_counter() - start < 0.25
+    assert time.thread_time() - start < 0.25

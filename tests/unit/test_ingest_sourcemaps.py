@@ -272,17 +272,17 @@ def test_offering_never_waits_and_what_is_too_much_is_counted(worker, lines, mon
 
     def hang(_: Report) -> str:
         held.set()
-        released.wait(10)
+        released.wait(30)
         return RESOLVED
 
     monkeypatch.setattr(worker, "resolve", hang)
     before = counted("dropped")
     worker.offer(Report(stack=STACK), f"{0:016x}")
-    assert held.wait(5)
+    assert held.wait(30)
     start = time.perf_counter()
     for number in range(1, 200):
         worker.offer(Report(stack=STACK), f"{number:016x}")
-    assert time.perf_counter() - start < 0.5
+    assert time.perf_counter() - start < 10.0
     assert counted("dropped") == before + 199 - 64
     released.set()
     worker.close(5)

@@ -157,7 +157,7 @@ def test_names_are_spelled_alike(function, name):
 )
 def test_hostile_stacks_cost_what_they_weigh(piece):
     stack = "    at " + piece * (16384 // len(piece))
-    start = time.perf_counter()
+    start = time.thread_time()  # the processor's time: the machine may be busy with others
     for called in (*frames(stack), *frames(stack.removeprefix("    at "))):
         assert called.name is not None
-    assert time.perf_counter() - start < 0.25
+    assert time.thread_time() - start < 0.25

@@ -84,7 +84,7 @@ def test_stack_keeps_line_and_column(frame, bare):
 )
 def test_hostile_text_costs_what_it_weighs(piece):
     text = "/x?" + piece * (16384 // len(piece))
-    start = time.perf_counter()
+    start = time.thread_time()  # the processor's time: the machine may be busy with others
     for drop in (bare_url, bare_text, bare_stack):
         drop(text)
-    assert time.perf_counter() - start < 0.25
+    assert time.thread_time() - start < 0.25

@@ -97,7 +97,7 @@ def test_no_odd_record_is_lost_or_raises(telemetry_receiver: Receiver, path: str
             for handler in logging.getLogger().handlers:
                 if type(handler).__module__.startswith("telemetry."):
                     handler.handle(record(**attributes))
-        assert tel.flush()
+        assert tel.flush(30)
         (row,) = tel.health().rows
         assert (row.emitted, row.delivered) == (len(ODD), len(ODD))
     assert len(telemetry_receiver.lines) == len(ODD)
@@ -168,7 +168,7 @@ def test_a_record_that_came_through_a_queue_handler_is_whole(telemetry_receiver:
         except ValueError:
             logger.exception("failed for %s", "kim", extra={"order": "A-1"})
         logging.getLogger().handle(pickle.loads(pickle.dumps(through.get())))
-        assert tel.flush()
+        assert tel.flush(30)
     (line,) = telemetry_receiver.lines
     fields = loki_grammar.logfmt(line.line, strict=True)
     assert fields["order"] == "A-1"

@@ -71,7 +71,7 @@ class Slow:
     def collect(self) -> Iterable[Metric]:
         self.calls += 1
         self.entered.set()
-        self.go.wait(10)
+        self.go.wait(30)
         return []
 
 
@@ -318,11 +318,11 @@ def test_scrapes_at_once_collect_once_and_get_the_same_bytes() -> None:
     users.register(slow)
     bodies: list[bytes] = []
     threads = [in_thread(lambda: bodies.append(shown.render(None)[0])) for _ in range(4)]
-    assert slow.entered.wait(5)
+    assert slow.entered.wait(30)
     time.sleep(0.05)
     slow.go.set()
     for thread in threads:
-        thread.join(5)
+        thread.join(30)
     assert slow.calls == 1
     assert len(bodies) == 4
     assert len(set(bodies)) == 1
@@ -337,11 +337,11 @@ def test_a_collector_that_hangs_fails_the_scrapes_behind_it_instead_of_piling_th
     slow = Slow()
     users.register(slow)
     thread = in_thread(lambda: shown.render(None))
-    assert slow.entered.wait(5)
+    assert slow.entered.wait(30)
     with pytest.raises(ExpositionTimeout, match="another scrape"):
         shown.render(None)
     slow.go.set()
-    thread.join(5)
+    thread.join(30)
     assert shown.render(None)[0]
 
 
@@ -363,7 +363,7 @@ def test_a_child_forked_during_a_scrape_can_use_every_metric_and_scrape_itself()
                 counter.inc()
                 shown.render(None)
                 os._exit(0)
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 30
             while os.waitpid(pid, os.WNOHANG) == (0, 0):
                 if time.monotonic() > deadline:
                     os.kill(pid, 9)
@@ -372,7 +372,7 @@ def test_a_child_forked_during_a_scrape_can_use_every_metric_and_scrape_itself()
                 time.sleep(0.002)
     finally:
         stop.set()
-        thread.join(5)
+        thread.join(30)
 
 
 def test_a_collector_that_hangs_delays_a_fork_by_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,12 +381,12 @@ def test_a_collector_that_hangs_delays_a_fork_by_a_moment_only(monkeypatch: pyte
     slow = Slow()
     users.register(slow)
     thread = in_thread(shown.collect)
-    assert slow.entered.wait(5)
+    assert slow.entered.wait(30)
     began = time.monotonic()
     pid = os.fork()
     if pid == 0:
         os._exit(0)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8
     os.waitpid(pid, 0)
     slow.go.set()
-    thread.join(5)
+    thread.join(30)

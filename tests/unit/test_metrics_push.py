@@ -173,7 +173,7 @@ def test_batches_go_out_at_the_interval_and_stop(receiver: Receiver) -> None:
     pusher = Pusher(shipper, encode, interval=0.1)
     pusher.start()
     for _ in range(3):
-        assert encode.called.acquire(timeout=5)
+        assert encode.called.acquire(timeout=30)
     pusher.stop()
     time.sleep(0.15)
     count = len(encode.times)
@@ -198,7 +198,7 @@ def test_a_collection_that_fails_is_a_fault_and_the_next_one_comes(receiver: Rec
     shipper = shipper_to(receiver, row)
     pusher = Pusher(shipper, encode, interval=0.05)
     pusher.start()
-    assert encode.called.acquire(timeout=5)
+    assert encode.called.acquire(timeout=30)
     encode.error = None
     assert receiver.wait_for(samples=1)
     pusher.stop()

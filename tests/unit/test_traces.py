@@ -33,7 +33,7 @@ def test_a_span_arrives_with_its_attributes_scope_and_resource(telemetry_receive
             span.add_event("half", {"token": "s3cret"})
             with library.start_as_current_span("inner", kind=trace.SpanKind.CLIENT):
                 pass
-        assert tel.flush()
+        assert tel.flush(30)
     by_name = {span.name: span for span in telemetry_receiver.spans}
     work, inner = by_name["work"], by_name["inner"]
     assert work.attributes == {"size": 3, "name_": "x", "odd": "[1]", "items": ["a", "b"]}
@@ -47,7 +47,7 @@ def test_an_exception_sets_the_status_and_goes_on(telemetry_receiver: Receiver) 
     with start(telemetry_receiver) as tel:
         with pytest.raises(ValueError, match="bad"), telemetry.span("work"):
             raise ValueError("bad")
-        assert tel.flush()
+        assert tel.flush(30)
     (span,) = telemetry_receiver.spans
     assert (span.status, span.status_message) == ("error", "ValueError: bad")
     assert span.events[0].attributes["exception.type"] == "ValueError"
@@ -85,7 +85,7 @@ def test_traced_on_every_kind_of_function(telemetry_receiver: Receiver) -> None:
         outside = []
         for _ in steps():
             outside.append(telemetry.trace_id())
-        assert tel.flush()
+        assert tel.flush(30)
     names = sorted(span.name for span in telemetry_receiver.spans)
     assert names == sorted(["asteps", "named", "steps", plain.__qualname__])
     assert len(set(inside)) == 1
@@ -102,7 +102,7 @@ def test_a_failing_generator_ends_its_span_with_an_error(telemetry_receiver: Rec
     with start(telemetry_receiver) as tel:
         with pytest.raises(LookupError):
             list(steps())
-        assert tel.flush()
+        assert tel.flush(30)
     (span,) = telemetry_receiver.spans
     assert span.status == "error"
 
@@ -113,7 +113,7 @@ def test_with_no_endpoint_ids_exist_and_propagate_and_nothing_waits() -> None:
             carrier = telemetry.inject()
             assert carrier["traceparent"].split("-")[1] == telemetry.trace_id()
         assert tel.shippers == []
-        assert tel.flush()
+        assert tel.flush(30)
 
 
 def test_before_setup_and_after_shutdown_nothing_raises_and_parents_pass_through(
@@ -134,7 +134,7 @@ def test_a_tracer_held_since_import_follows_every_setup(telemetry_receiver: Rece
         with start(telemetry_receiver, instance=f"i{round_}") as tel:
             with library.start_as_current_span("held"):
                 pass
-            assert tel.flush()
+            assert tel.flush(30)
     instances = [span.resource["service.instance.id"] for span in telemetry_receiver.spans]
     assert instances == ["i0", "i1", "i2"]
 
@@ -149,7 +149,7 @@ def test_inject_and_extract_carry_trace_and_baggage(telemetry_receiver: Receiver
         assert baggage.get_baggage("tenant", taken) == "acme"
         with library.start_as_current_span("run", context=taken):
             pass
-        assert tel.flush()
+        assert tel.flush(30)
     by_name = {span.name: span for span in telemetry_receiver.spans}
     assert by_name["run"].parent_id == by_name["enqueue"].span_id
     assert carrier["kept"] == "1"
@@ -160,7 +160,7 @@ def test_a_dropped_decision_is_kept_and_passed_on(telemetry_receiver: Receiver) 
         with telemetry.span("work"):
             flags = int(telemetry.inject()["traceparent"][-2:], 16)
             assert not flags & 1
-        assert tel.flush()
+        assert tel.flush(30)
         assert tel.health().rows[0].emitted == 0
     assert telemetry_receiver.spans == []
 
@@ -187,7 +187,7 @@ def test_a_503_is_retried_and_a_redirect_is_not(telemetry_receiver: Receiver) ->
     with start(telemetry_receiver) as tel:
         with telemetry.span("work"):
             pass
-        assert tel.flush(5)
+        assert tel.flush(30)
         telemetry_receiver.behave(Status(307, headers={"Location": "http://127.0.0.1:1/"}))
         with telemetry.span("work"):
             pass
@@ -199,7 +199,7 @@ def test_grpc_carries_the_same(telemetry_receiver: Receiver) -> None:
     with start(telemetry_receiver, otlp_endpoint=telemetry_receiver.grpc_endpoint, otlp_protocol="grpc") as tel:
         with telemetry.span("work", size=3):
             pass
-        assert tel.flush(5)
+        assert tel.flush(30)
     assert telemetry_receiver.spans[0].attributes == {"size": 3}
 
 
@@ -231,7 +231,7 @@ def test_an_instrumented_client_is_part_of_the_trace(telemetry_receiver: Receive
             httpx.post(
                 telemetry_receiver.url + "/v1/logs", content=b"", headers={"content-type": "application/x-protobuf"}
             )
-        assert tel.flush()
+        assert tel.flush(30)
     client = next(span for span in telemetry_receiver.spans if span.kind == "client")
     work = next(span for span in telemetry_receiver.spans if span.name == "work")
     assert client.parent_id == work.span_id
@@ -264,7 +264,7 @@ def test_a_traced_context_manager_rolls_back(telemetry_receiver: Receiver) -> No
             assert inside
         with pytest.raises(LookupError), transaction():
             raise LookupError("no")
-        assert tel.flush()
+        assert tel.flush(30)
     assert said == ["committed", "rolled back"]
     assert [span.status for span in telemetry_receiver.spans] == ["unset", "error"]
 
@@ -309,7 +309,7 @@ def test_what_is_sent_into_a_traced_generator_and_what_it_returns_passes_through
         next(left)
         left.close()
         assert asyncio.run(main()) == [None, "a", "caught"]
-        assert tel.flush()
+        assert tel.flush(30)
     assert sorted(span.name for span in telemetry_receiver.spans) == ["aecho", "echo", "echo"]
     assert all(closed), "its own clean-up runs inside the span"
 
@@ -330,7 +330,7 @@ def test_a_span_as_decorator_follows_every_setup(telemetry_receiver: Receiver) -
         with start(telemetry_receiver, instance=f"i{round_}") as tel:
             assert plain()
             assert asyncio.run(later())
-            assert tel.flush()
+            assert tel.flush(30)
     instances = [(span.name, span.resource["service.instance.id"]) for span in telemetry_receiver.spans]
     assert instances == [("decorated", "i0"), ("held", "i0"), ("decorated", "i1"), ("held", "i1")]
 
@@ -371,7 +371,7 @@ def test_half_surrogates_and_lists_on_a_scope_cost_no_span(telemetry_receiver: R
         with tracer.start_as_current_span("name\ud800", attributes={"key\ud800": b"bytes"}) as span:
             span.add_event("event\ud800", {"k": "v\ud800", "list": ["a\ud800"]})
             span.set_status(trace.StatusCode.ERROR, "why\ud800")
-        assert tel.flush()
+        assert tel.flush(30)
     (span_,) = telemetry_receiver.spans
     assert (span_.name, span_.events[0].name, span_.status_message) == ("name?", "event?", "why?")
 

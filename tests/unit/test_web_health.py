@@ -60,13 +60,13 @@ async def test_plain_and_async_pings_and_what_counts_as_failing():
 
 async def test_all_are_asked_at_once_and_none_longer_than_its_budget():
     async def slow():
-        await asyncio.sleep(5)
+        await asyncio.sleep(60)
 
-    readiness = Readiness({f"p{n}": slow for n in range(10)}, budget=0.1)
+    readiness = Readiness({f"p{n}": slow for n in range(10)}, budget=1.0)
     readiness.register("well", well)
     start = time.monotonic()
     report = await readiness.report()
-    assert time.monotonic() - start < 0.5
+    assert time.monotonic() - start < 6.0
     assert check(report, "p0").error == "timeout"
     assert check(report, "well").ok
 
@@ -84,7 +84,7 @@ async def test_a_ping_that_hangs_is_not_started_again_until_it_returns():
 
     def hangs():
         started.append(1)
-        released.wait(5)
+        released.wait(30)
 
     readiness = Readiness({"db": hangs}, budget=0.05)
     for _ in range(5):

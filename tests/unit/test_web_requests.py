@@ -69,7 +69,7 @@ async def test_lines_of_a_request_carry_its_trace_id(telemetry_receiver):
 
     with watching(loki_url=telemetry_receiver.url) as seen:
         await request(TelemetryMiddleware(app), "GET", "/")
-        assert seen.telemetry.flush(5)
+        assert seen.telemetry.flush(30)
         trace_id = f"{seen.spans[0].context.trace_id:032x}"
         assert trace_id
     texts = [line.line for line in telemetry_receiver.lines]
@@ -160,7 +160,7 @@ async def test_a_server_that_logs_the_exception_outside_of_the_span_logs_its_tra
     with watching(loki_url=telemetry_receiver.url) as seen:
         answer = await request(TelemetryMiddleware(app))
         logging.getLogger("uvicorn.error").error("Exception in ASGI application", exc_info=answer.error)
-        assert seen.telemetry.flush(5)
+        assert seen.telemetry.flush(30)
         trace_id = f"{seen.spans[0].context.trace_id:032x}"
     (line,) = [line.line for line in telemetry_receiver.lines if "no such shelf" in line.line]
     assert f"trace_id={trace_id}" in line
@@ -426,7 +426,7 @@ async def test_a_path_of_half_surrogates_arrives_with_everything_else(telemetry_
     with watching(**telemetry_receiver.settings()) as seen:
         app = TelemetryMiddleware(hello, route=lambda scope: "/\ud800")
         await request(app, "GET", "/\udcff" * 2000, client=("", 0))
-        assert seen.telemetry.flush(5)
+        assert seen.telemetry.flush(30)
         assert [span.name for span in telemetry_receiver.spans] == ["GET /?"]
         assert len(telemetry_receiver.spans[0].attributes["url.path"]) == 1024
         assert len(telemetry_receiver.lines) == 1
