@@ -29,6 +29,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: Mapping[str, Command] = {
+    "alloy": Command("check Grafana Alloy configurations, without Alloy", "telemetry.alloy.command:command"),
     "config": Command("show every setting in effect and where it came from", "telemetry.cli:config"),
     "grafana": Command(
         "dashboards, datasources and rules for Grafana: write, check, bring in, draw",
