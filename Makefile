@@ -8,12 +8,12 @@ TYPING := tests/typing
 PAGES := tests/browser
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lint format types bench fuzz docs browser backends lock clean
+.PHONY: help env demo test lint format types bench fuzz docs dashboards browser backends lock clean
 
 help: ## what each verb does
 	@echo 'Fleetglass. Verbs:'
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | \
-		while read -r make verb does; do printf '  make %-9s %s\n' "$$verb" "$$does"; done
+		while read -r make verb does; do printf '  make %-10s %s\n' "$$verb" "$$does"; done
 
 env: ## make .venv from requirements.lock (every verb below does it first; costs nothing when done)
 	@PYTHON='$(PYTHON)' sh .ci/environment
@@ -67,6 +67,10 @@ fuzz: env ## hostile browser reports until something breaks (ARGS='-max_total_ti
 docs: env ## write docs/reference/ from the code
 	@echo '==> docs: reference pages'
 	@$(BIN)/python docs/generate.py
+
+dashboards: env ## write telemetry/grafana/dashboards/ from the records in telemetry/grafana/boards/
+	@echo '==> dashboards: classic JSON for Grafana'
+	@$(BIN)/python -c 'from telemetry.grafana import boards, classic; print(*classic.write(boards.BOARDS), sep="\n")'
 
 backends: env ## build the test backends (VictoriaMetrics, OpenTelemetry Collector, node_exporter and others) once
 	@echo '==> backends: Go programs for the integration tests, kept per user and rebuilt when their pins change'

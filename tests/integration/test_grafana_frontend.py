@@ -19,7 +19,7 @@ from ingest.faro.route import PATH as FARO
 from ingest.principal import Principal
 from ingest.settings import Settings
 from telemetry.grafana.alerts.frontend import ALERTS
-from telemetry.grafana.queries.frontend import CANARIES, LOGQL, PROMQL, QUERIES
+from telemetry.grafana.queries.frontend import CANARIES, LOGQL, QUERIES
 from telemetry.grafana.records import Query
 from telemetry.metrics.registry import REGISTRY
 from tests.backends.process import ServerError, eventually
@@ -243,7 +243,7 @@ class Counted:
 
     def push(self, samples: Mapping[str, float], minutes: float) -> None:
         at = int((time.time() - 60 * minutes) * 1000)
-        lines = [f'{name[:-1]},job="{self.job}"}} {value} {at}' for name, value in samples.items()]
+        lines = [f'{name[:-1]},job="{self.job}",instance="a:1"}} {value} {at}' for name, value in samples.items()]
         self.store.push("\n".join(lines).replace("{,", "{") + "\n")
 
     def ask(self, expression: str) -> list[Sample]:
@@ -263,11 +263,10 @@ def counted(victoria_metrics: VictoriaMetrics) -> Counted:
             _mixed(client)
         after = frontend_samples()
     # Pushed as a scraper would have seen them: nothing for an hour, then all of it within three minutes.
-    dropped = 'telemetry_records_dropped_total{signal="logs",sink="loki",reason="full"}'
     for minutes in range(70, 3, -1):
-        counted.push({**before, dropped: 0, "frontend_store_up{}": 1}, minutes)
+        counted.push(before, minutes)
     for minutes in (3, 2, 1, 0):
-        counted.push({**after, dropped: 5, "frontend_store_up{}": 1}, minutes)
+        counted.push(after, minutes)
     return counted
 
 
@@ -281,14 +280,9 @@ def _mixed(client: Any) -> None:
 
 
 class TestVictoriaMetrics:
-    @each(PROMQL)
-    def test_it_runs_and_finds_what_was_counted(self, counted: Counted, query: Query):
-        values = {"job": counted.job, "__rate_interval": "10m", "__range": "10m"}
-        assert counted.ask(query.filled(values))
-
-    @pytest.mark.parametrize(("name", "value"), [("errors_now", 6 * 30), ("refused_now", 12), ("lines_lost", 5)])
+    @pytest.mark.parametrize(("name", "value"), [("errors_now", 6 * 30), ("refused_now", 12)])
     def test_what_happened_in_the_time_shown(self, counted: Counted, name: str, value: float):
-        (found,) = counted.ask(BY_NAME[name].filled({"job": counted.job, "__range": "10m"}))
+        (found,) = counted.ask(BY_NAME[name].filled({"job": counted.job, "instance": ".+", "__range": "10m"}))
         assert found.value == pytest.approx(value)
 
     def test_the_spikes_twin_fires(self, counted: Counted):

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from telemetry.grafana.boards import frontend
+from telemetry.grafana.boards import frontend, host, overview, service, telemetry
 from telemetry.grafana.records import Dashboard
 
-BOARDS: Final[tuple[Dashboard, ...]] = (frontend.DASHBOARD,)
+BOARDS: Final[tuple[Dashboard, ...]] = (
+    overview.DASHBOARD,
+    service.DASHBOARD,
+    frontend.DASHBOARD,
+    telemetry.DASHBOARD,
+    host.DASHBOARD,
+)
 """All dashboards, in the order in which operators meet them."""

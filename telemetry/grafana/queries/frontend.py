@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from telemetry.grafana.queries.selectors import MINE, increase, rate, total
 from telemetry.grafana.records import Query
 
 FEW_REPORTS: Final = 20
 """Reports in ten minutes below which a share of them says nothing."""
 NOT_REFUSED: Final = ("accepted", "duplicate", "noise", "disconnected")
 """Values of ``result`` that are no refusals: logged, counted, dropped on purpose, or gone before anybody answered."""
+
+_REFUSED = f'result!~"{"|".join(NOT_REFUSED)}"'
 
 _LINES = '{service_name="${service}"} |= "frontend-error"'
 _READ = '| logfmt | logger="frontend" | level="error"'
@@ -154,72 +157,108 @@ UNFINGERPRINTED: Final = Query(
 RATE_BY_KIND: Final = Query(
     name="rate_by_kind",
     language="promql",
-    expression='sum by (kind) (rate(frontend_errors_total{job=~"${job}"}[$__rate_interval]))',
+    expression=total(rate("frontend_errors_total"), "kind"),
     shape="series",
     legend="{{kind}}",
     about="Occurrences a second, from bounded labels: right also when Loki lost lines.",
+    rests_at_zero=True,
 )
 REPORTS_BY_RESULT: Final = Query(
     name="reports_by_result",
     language="promql",
-    expression='sum by (result) (rate(frontend_reports_total{job=~"${job}"}[$__rate_interval]))',
+    expression=total(rate("frontend_reports_total"), "result"),
     shape="series",
     legend="{{result}}",
     about="What becomes of reports; their sum is what comes in.",
+    rests_at_zero=True,
 )
 ERRORS_NOW: Final = Query(
     name="errors_now",
     language="promql",
-    expression='sum(increase(frontend_errors_total{job=~"${job}"}[$__range]))',
+    expression=total(increase("frontend_errors_total"), ""),
     shape="table",
+    legend="occurrences",
     about="Occurrences in the time shown.",
+    rests_at_zero=True,
 )
 REFUSED_NOW: Final = Query(
     name="refused_now",
     language="promql",
-    expression=(
-        f'sum(increase(frontend_reports_total{{job=~"${{job}}", result!~"{"|".join(NOT_REFUSED)}"}}[$__range]))'
-    ),
+    expression=total(increase("frontend_reports_total", _REFUSED), ""),
     shape="table",
+    legend="refused",
     about="Reports refused in the time shown.",
+    rests_at_zero=True,
 )
 NOISE_BY_REASON: Final = Query(
     name="noise_by_reason",
     language="promql",
-    expression='sum by (reason) (rate(frontend_noise_total{job=~"${job}"}[$__rate_interval]))',
+    expression=total(rate("frontend_noise_total"), "reason"),
     shape="series",
     legend="{{reason}}",
     about="Reports about nothing that the page's owners could mend.",
+    rests_at_zero=True,
 )
 FARO_IGNORED: Final = Query(
     name="faro_ignored",
     language="promql",
-    expression='sum by (item) (rate(frontend_faro_ignored_total{job=~"${job}"}[$__rate_interval]))',
+    expression=total(rate("frontend_faro_ignored_total"), "item"),
     shape="series",
     legend="{{item}}",
     about="What consoles with Faro send beside new exceptions.",
+    rests_at_zero=True,
 )
 WINDOWS_OPEN: Final = Query(
     name="windows_open",
     language="promql",
-    expression='sum by (job) (frontend_windows_open{job=~"${job}"})',
+    expression=total(f"frontend_windows_open{{{MINE}}}", "job"),
     shape="series",
     legend="{{job}}",
     about="Errors whose repeats are being counted now.",
 )
+WINDOWS_CLOSED: Final = Query(
+    name="windows_closed",
+    language="promql",
+    expression=total(rate("frontend_windows_closed_total"), "cause"),
+    shape="series",
+    legend="{{cause}}",
+    about="Windows that were closed with repeats to tell, a second, by why.",
+    rests_at_zero=True,
+)
 STORE_UP: Final = Query(
     name="store_up",
     language="promql",
-    expression='min by (job) (frontend_store_up{job=~"${job}"})',
+    expression=f"min by (job) (frontend_store_up{{{MINE}}})",
     shape="table",
+    legend="{{job}}",
     about="1 while replicas share their limits, 0 when one goes on alone; nothing where no store is configured.",
+)
+STORE_ERRORS: Final = Query(
+    name="store_errors",
+    language="promql",
+    expression=total(rate("frontend_store_errors_total"), "job, reason"),
+    shape="series",
+    legend="{{job}} {{reason}}",
+    about="Calls to the store of shared limits that failed, a second.",
+    rests_at_zero=True,
+)
+SOURCEMAPS: Final = Query(
+    name="sourcemaps",
+    language="promql",
+    expression=total(rate("frontend_sourcemaps_total"), "result"),
+    shape="series",
+    legend="{{result}}",
+    about="Stacks given to the source map worker, a second, by what became of them.",
+    rests_at_zero=True,
 )
 LINES_LOST: Final = Query(
     name="lines_lost",
     language="promql",
-    expression='sum by (reason) (increase(telemetry_records_dropped_total{job=~"${job}", signal="logs"}[$__range]))',
+    expression=total(increase("telemetry_records_dropped_total", 'signal="logs"'), ""),
     shape="table",
+    legend="lost",
     about="Lines that were made and never reached Loki.",
+    rests_at_zero=True,
 )
 
 SPIKE_BY_FINGERPRINT: Final = Query(
@@ -244,7 +283,7 @@ REFUSED_SHARE_BY_RESULT: Final = Query(
     name="refused_share_by_result",
     language="promql",
     expression=(
-        f'sum by (job, result) (increase(frontend_reports_total{{result!~"{"|".join(NOT_REFUSED)}"}}[10m])) '
+        f"sum by (job, result) (increase(frontend_reports_total{{{_REFUSED}}}[10m])) "
         f"/ on (job) group_left () (sum by (job) (increase(frontend_reports_total[10m])) > {FEW_REPORTS})"
     ),
     shape="table",
@@ -283,7 +322,10 @@ PROMQL: Final = (
     NOISE_BY_REASON,
     FARO_IGNORED,
     WINDOWS_OPEN,
+    WINDOWS_CLOSED,
     STORE_UP,
+    STORE_ERRORS,
+    SOURCEMAPS,
     LINES_LOST,
     SPIKE_BY_KIND,
     REFUSED_SHARE_BY_RESULT,

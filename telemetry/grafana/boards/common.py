@@ -1,0 +1,74 @@
+"""What the dashboards have in common: variables, colours of good and bad, links to the other signals."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from telemetry.grafana.records import Explore, Jump, Meaning, Step, Variable
+
+METRICS: Final = Variable(name="metrics", kind="datasource", title="Metrics", choices="prometheus")
+LOGS: Final = Variable(name="logs", kind="datasource", title="Logs", choices="loki")
+TRACES: Final = Variable(name="traces", kind="datasource", title="Traces", choices="tempo")
+SOURCES: Final = (METRICS, LOGS, TRACES)
+
+
+def job(metric: str) -> Variable:
+    """Services that have ``metric``."""
+    return Variable(name="job", kind="labels", title="Job", choices=f"{metric}, job", default=".+")
+
+
+def instance(metric: str) -> Variable:
+    """Processes of the chosen services that have ``metric``."""
+    choices = f'{metric}{{job=~"${{job}}"}}, instance'
+    return Variable(name="instance", kind="labels", title="Instance", choices=choices, default=".+")
+
+
+ANY_IS_BAD: Final = (Step("green"), Step("red", 0.001))
+"""For what should never happen: above 0 is red."""
+ANY_IS_ODD: Final = (Step("green"), Step("yellow", 0.001))
+"""For what is worth a look."""
+SHARE_FAILED: Final = (Step("green"), Step("yellow", 0.001), Step("red", 0.01))
+"""For the share of what went wrong: one in a thousand, one in a hundred."""
+SHARE_USED: Final = (Step("green"), Step("yellow", 0.8), Step("red", 0.9))
+"""For the share of a resource that is in use."""
+SLOW: Final = (Step("green"), Step("yellow", 0.5), Step("red", 2))
+"""For how long a person waits, in seconds."""
+
+UP_OR_DOWN: Final = (Meaning("1", "up", "green"), Meaning("0", "down", "red"))
+
+# A series that was summed by job has the label, and job is the service's name in the other two signals.
+_JOB = "${__field.labels.job}"
+
+TO_LOGS: Final = Explore("Log lines of the service", "logs", f'{{service_name="{_JOB}"}}')
+TO_ERROR_LINES: Final = Explore(
+    "Error lines of the service", "logs", f'{{service_name="{_JOB}"}} | detected_level=~"error|critical|fatal"'
+)
+TO_TRACES: Final = Explore("Traces of the service", "traces", f'{{resource.service.name="{_JOB}"}}')
+TO_FAILED_TRACES: Final = Explore(
+    "Failed traces of the service", "traces", f'{{resource.service.name="{_JOB}" && status=error}}'
+)
+TO_SLOW_TRACES: Final = Explore(
+    "Slow traces of the service", "traces", f'{{resource.service.name="{_JOB}" && duration>500ms}}'
+)
+# Where a value stands for all that is chosen, so do the links.
+ALL_ERROR_LINES: Final = Explore(
+    "Error lines of the chosen services",
+    "logs",
+    '{service_name=~"${job:regex}"} | detected_level=~"error|critical|fatal"',
+)
+ALL_FAILED_TRACES: Final = Explore(
+    "Failed traces of the chosen services", "traces", '{resource.service.name=~"${job:regex}" && status=error}'
+)
+ALL_SLOW_TRACES: Final = Explore(
+    "Slow traces of the chosen services", "traces", '{resource.service.name=~"${job:regex}" && duration>500ms}'
+)
+TO_SERVICE: Final = Jump("The service, by route", "fleetglass-service", {"job": _JOB})
+TO_TELEMETRY: Final = Jump("What became of its telemetry", "fleetglass-telemetry", {"job": _JOB})
+ALL_TELEMETRY: Final = Jump("What became of the telemetry", "fleetglass-telemetry")
+ALL_FRONTEND: Final = Jump("Which errors, and whom they hit", "fleetglass-frontend-errors")
+ALL_SERVICES: Final = Jump("By route and status", "fleetglass-service")
+
+
+def of_row(title: str, uid: str, column: str) -> Jump:
+    """From a table's row to the dashboard ``uid`` of the service that stands in ``column``."""
+    return Jump(title, uid, {"job": f"${{__data.fields.{column}}}"})

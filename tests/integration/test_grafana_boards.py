@@ -1,0 +1,230 @@
+"""Every query of every dashboard on real servers, over what our running code and real exporters tell.
+
+The data comes from a service of ours under load, the same service at rest, and a node_exporter; VictoriaMetrics
+scrapes them. LogQL and TraceQL run where Loki and Tempo are on PATH.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from telemetry.catalogue import METRICS
+from telemetry.grafana.boards import BOARDS
+from telemetry.grafana.records import Dashboard, Query
+from tests.backends.process import eventually, request
+from tests.backends.redis import MISSING, Redis
+from tests.backends.servers import Collector, NodeExporter, Sample, VictoriaLogs, VictoriaMetrics
+from tests.backends.stack import Loki, Tempo
+from tests.integration import estate
+
+WINDOW = {"__rate_interval": "10m", "__range": "10m", "__auto": "10m"}
+HOST = "fleetglass-host"
+# A kernel without pressure stall information has nothing to tell.
+NO_PRESSURE = not Path("/proc/pressure/cpu").exists()
+
+# `fleetglass probe` pushes it once for each run, by itself; its own tests read it back.
+OF_THE_PROBE = {name for name in METRICS if name.startswith("telemetry_probe_")}
+
+
+def cases(language: str, *, rests_at_zero: bool = False) -> list[object]:
+    """Each dashboard and query of ``language``, once a dashboard."""
+    found: dict[tuple[str, str], object] = {}
+    for board in BOARDS:
+        for query in board.queries:
+            wanted = query.language == language and (not rests_at_zero or (query.rests_at_zero and board.uid != HOST))
+            if wanted and not (NO_PRESSURE and "node_pressure_" in query.expression):
+                found[board.uid, query.name] = pytest.param(board, query, id=f"{board.uid}-{query.name}")
+    return list(found.values())
+
+
+@dataclass
+class Scraped:
+    """What VictoriaMetrics has scraped: who was under load, who is at rest, and the hosts."""
+
+    store: VictoriaMetrics
+    busy: estate.Service
+    rest: estate.Service
+    host: str
+    choices: dict[str, str] = field(default_factory=lambda: {"instance": ".+", "route": ".+", **WINDOW})
+
+    def ask(self, query: Query, job: str) -> list[Sample]:
+        return self.store.query(query.filled({**self.choices, "job": job}))
+
+    def job_of(self, board: Dashboard) -> str:
+        return self.host if board.uid == HOST else self.busy.job
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    if shutil.which("redis-server") is None:
+        pytest.skip(MISSING)
+    server = Redis(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def scraped(
+    victoria_metrics: VictoriaMetrics,
+    victoria_logs: VictoriaLogs,
+    otelcol: Collector,
+    node_exporter: NodeExporter,
+    redis: Redis,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Scraped]:
+    mark = uuid.uuid4().hex[:8]
+    settings = {
+        "FLEETGLASS_LOKI_URL": victoria_logs.push_url,
+        "OTEL_EXPORTER_OTLP_ENDPOINT": otelcol.http_endpoint,
+        "FLEETGLASS_STORE_URL": redis.url,
+    }
+    store = victoria_metrics
+    with (
+        estate.service(f"busy-{mark}", tmp_path_factory.mktemp("busy"), settings) as busy,
+        estate.service(f"rest-{mark}", tmp_path_factory.mktemp("rest"), settings) as rest,
+        store.scraping(busy.address, busy.job),
+        store.scraping(rest.address, rest.job),
+        store.scraping(node_exporter.address, f"node-{mark}"),
+    ):
+        rest.get("/items/2")
+        busy.load()
+        busy.get("/break")
+        scrapes = f'min by (job) (count_over_time(up{{job=~".+-{mark}"}}[10m]))'
+        assert eventually(lambda: _all_at_least(store.query(scrapes), 3, 3), timeout=40)
+        busy.load()
+        served = f'sum(http_server_request_duration_seconds_count{{job="{busy.job}",http_route="/items/{{item}}"}})'
+        assert eventually(lambda: _all_at_least(store.query(served), 1, 8), timeout=40)
+        assert eventually(lambda: _all_at_least(store.query(scrapes), 3, 8), timeout=40)
+        yield Scraped(store, busy, rest, f"node-{mark}")
+
+
+def _all_at_least(samples: list[Sample], count: int, least: float) -> bool:
+    return len(samples) == count and all(sample.value >= least for sample in samples)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+class TestVictoriaMetrics:
+    @pytest.mark.parametrize(("board", "query"), cases("promql"))
+    def test_a_query_finds_what_was_told(self, scraped: Scraped, board: Dashboard, query: Query) -> None:
+        found = eventually(lambda: scraped.ask(query, scraped.job_of(board)), timeout=20, interval=0.5)
+        assert found
+        assert all(sample.value == sample.value for sample in found), "NaN is not drawn"
+
+    @pytest.mark.parametrize(("board", "query"), cases("promql", rests_at_zero=True))
+    def test_an_error_panel_at_rest_shows_zero(self, scraped: Scraped, board: Dashboard, query: Query) -> None:
+        found = scraped.ask(query, scraped.rest.job)
+        assert found
+        assert {sample.value for sample in found} == {0.0}
+
+    @pytest.mark.parametrize(("board", "query"), cases("promql", rests_at_zero=True))
+    def test_an_error_panel_shows_nothing_for_a_source_that_is_not_there(
+        self, scraped: Scraped, board: Dashboard, query: Query
+    ) -> None:
+        assert scraped.ask(query, "nobody") == []
+
+    @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
+    def test_a_variable_offers_what_there_is(self, scraped: Scraped, board: Dashboard) -> None:
+        values = {**scraped.choices, "job": scraped.job_of(board)}
+        for variable in board.variables:
+            if variable.kind == "labels":
+                selector, _, label = variable.choices.rpartition(", ")
+                selector = Query(name="", language="promql", expression=selector, shape="table", about="").filled(
+                    values
+                )
+                offered = {series[label] for series in scraped.store.series(selector)}
+                assert offered, variable.name
+                if label == "job":
+                    assert values["job"] in offered
+
+    @pytest.mark.parametrize("name", sorted(set(METRICS) - OF_THE_PROBE))
+    def test_a_metric_of_the_catalogue_is_told_by_running_code(self, scraped: Scraped, name: str) -> None:
+        sample = f"{name}_count" if METRICS[name].kind == "histogram" else name
+        found = scraped.store.query(f'{sample}{{job="{scraped.busy.job}"}}')
+        assert found
+        if METRICS[name].kind != "info":
+            assert {label for each in found for label in each.labels} - {"__name__", "job", "instance"} == set(
+                METRICS[name].labels
+            )
+
+    def test_what_went_wrong_is_seen(self, scraped: Scraped) -> None:
+        """The queries that rest at zero are not zero because they look away."""
+        by_name = {query.name: query for board in BOARDS for query in board.queries}
+        for name in (
+            "failed_share_now",
+            "routes_failed_now",
+            "faults_now",
+            "overflows_now",
+            "errors_now",
+            "refused_now",
+            "noise_by_reason",
+            "faro_ignored",
+        ):
+            assert max(sample.value for sample in scraped.ask(by_name[name], scraped.busy.job)) > 0, name
+        (share,) = scraped.ask(by_name["failed_share_by_job"], scraped.busy.job)
+        assert 0 < share.value < 0.5
+        routes = {
+            each.labels["http_route"]: each.value for each in scraped.ask(by_name["p95_of_route"], scraped.busy.job)
+        }
+        assert routes["/items/{item}"] > 0.5
+
+
+@dataclass
+class Stored:
+    """A service's lines in Loki and its traces in Tempo."""
+
+    loki: Loki
+    tempo: Tempo
+    values: Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+def stored(loki: Loki, tempo: Tempo, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    job = f"told-{uuid.uuid4().hex[:8]}"
+    settings = {"FLEETGLASS_LOKI_URL": loki.url, "OTEL_EXPORTER_OTLP_ENDPOINT": tempo.http_endpoint}
+    with estate.service(job, tmp_path_factory.mktemp("told"), settings) as busy:
+        busy.load()
+        lines = f'{{service_name="{job}"}} |= "frontend-error" | logfmt | logger="frontend"'
+        found = eventually(lambda: loki.query(f"{lines} | email=`jun@acme.example`"), timeout=30)
+    values = {
+        "job": job,
+        "service": job,
+        "workspace": "acme",
+        "email": "jun@acme.example",
+        "fp": found[0].parsed["fp"],
+        **WINDOW,
+    }
+    return Stored(loki, tempo, values)
+
+
+@pytest.mark.stack
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+class TestLokiAndTempo:
+    @pytest.mark.parametrize(("board", "query"), cases("logql"))
+    def test_a_query_finds_the_lines(self, stored: Stored, board: Dashboard, query: Query) -> None:
+        expression = query.filled(stored.values)
+        if query.shape == "lines":
+            found = eventually(lambda: stored.loki.query(expression), timeout=0 if query.stays_empty else 30)
+            assert bool(found) != query.stays_empty
+            assert not any("__error__" in entry.parsed for entry in found)
+        else:
+            assert eventually(lambda: stored.loki.metric(expression), timeout=30)
+
+    @pytest.mark.parametrize(("board", "query"), cases("traceql"))
+    def test_a_query_finds_the_traces(self, stored: Stored, board: Dashboard, query: Query) -> None:
+        # Tempo leaves the last 30 seconds out of a search.
+        assert eventually(lambda: search(stored.tempo, query.filled(stored.values)), timeout=120, interval=1)
+
+
+def search(tempo: Tempo, traceql: str) -> list[object]:
+    """The traces that Tempo finds."""
+    answer = request("GET", f"{tempo.url}/api/search?{urlencode({'q': traceql, 'limit': 20})}", timeout=30)
+    return list(answer.ok().json()["traces"])
