@@ -175,8 +175,9 @@ def _found_line(marks: Marks, document: Any) -> Found | None:
             if marks.token in value[1]:
                 known = {str(name): str(text) for name, text in stream["stream"].items()}
                 extra = value[2] if len(value) > 2 else {}
-                metadata = extra.get("structuredMetadata", {})
-                return Found(known.get("service_name", ""), str(metadata.get("service_instance_id", "")), known)
+                # Loki makes it metadata, or a label where its defaults for OTLP are left on.
+                instance = {**known, **extra.get("structuredMetadata", {})}.get("service_instance_id", "")
+                return Found(known.get("service_name", ""), str(instance), known)
     return None
 
 

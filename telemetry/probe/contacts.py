@@ -28,11 +28,6 @@ _PATHS = {
     ("victorialogs", "logs"): "VictoriaLogs' API lies at /select/logsql below its address",
     ("metrics", "metrics"): "the Prometheus API lies at /api/v1 below its address",
 }
-_TENANT = {
-    "traces": "x-scope-orgid in OTEL_EXPORTER_OTLP_HEADERS",
-    "logs": "FLEETGLASS_LOKI_TENANT",
-    "metrics": "x-scope-orgid in OTEL_EXPORTER_OTLP_HEADERS",
-}
 NO_TENANT = ("no org id", "org id is required", "x-scope-orgid")
 
 
@@ -193,9 +188,11 @@ def _of_code(contact: Contact, purpose: Purpose) -> Verdict:
 
 
 def _no_tenant(where: str, purpose: Purpose) -> Verdict:
-    setting = _TENANT[purpose.signal]
-    if purpose.kind in ("tempo", "loki-query", "metrics", "victorialogs"):
-        setting += " (or, for reading alone, x-scope-orgid in FLEETGLASS_QUERY_HEADERS)"
+    setting = "x-scope-orgid in FLEETGLASS_QUERY_HEADERS"
+    if purpose.kind == "loki":
+        setting = "FLEETGLASS_LOKI_TENANT"
+    elif purpose.over_otlp:
+        setting = "x-scope-orgid in OTEL_EXPORTER_OTLP_HEADERS"
     return Verdict("tenant", f"{where} keeps tenants and was told none: set {setting}.")
 
 

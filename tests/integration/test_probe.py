@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,29 +22,17 @@ from telemetry.testing.faults import Blackhole, Hang, Redirect, Refuse, Status
 from tests.backends import programs
 from tests.backends.process import Server, free_ports
 from tests.backends.servers import Collector, VictoriaLogs, VictoriaMetrics
+from tests.probing import Probe, by_signal, failed
 
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.timeout(150)
 
-Probe = Callable[..., dict[str, Any]]
-
 
 @pytest.fixture
 def probe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Probe:
-    """Run the command under the given settings; its JSON, with the signals by name."""
-
-    def run(environ: Mapping[str, str], *arguments: str, timeout: float = 60.0) -> dict[str, Any]:
-        for name, value in environ.items():
-            monkeypatch.setenv(name, value)
-        status = cli.main(["probe", "--json", "--timeout", str(timeout), *arguments])
-        captured = capsys.readouterr()
-        said = json.loads(captured.out)
-        assert said["status"] == status
-        assert captured.err == ""
-        return said | {each["signal"]: each for each in said["signals"]}
-
-    return run
+    """The command under settings."""
+    return Probe(monkeypatch, capsys)
 
 
 def settings(metrics: VictoriaMetrics | str = "", logs: VictoriaLogs | None = None) -> dict[str, str]:
@@ -138,14 +126,6 @@ def test_wrong_settings_are_named_and_nothing_is_sent(
 
 
 # --- broken on the way out --------------------------------------------------------------------------------
-
-
-def failed(said: dict[str, Any], signal: str, trouble: str, *words: str) -> None:
-    assert said["status"] == 1
-    outcome = said[signal]
-    assert (outcome["state"], outcome["trouble"]) == ("failed", trouble), outcome
-    for word in words:
-        assert word in outcome["sentence"]
 
 
 def test_a_wrong_path_of_each_backend_is_called_one(
@@ -362,7 +342,6 @@ def test_a_machine_whose_clock_is_wrong_is_told_by_how_much(
         timeout=120,
         check=False,
     )
-    said = json.loads(done.stdout)
-    said |= {each["signal"]: each for each in said["signals"]}
+    said = by_signal(json.loads(done.stdout))
     failed(said, "metrics", "clock", words, "NTP")
     assert done.returncode == 1
