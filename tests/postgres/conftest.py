@@ -1,0 +1,31 @@
+"""A real PostgreSQL for the tests of this folder: one server a session, and a database of its own for each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from examples.platform.postgres import Postgres
+from tests.backends import postgres
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Postgres]:
+    """PostgreSQL for the session; tests that stop or stall one start their own."""
+    with postgres.running() as running:
+        yield running
+
+
+@pytest.fixture
+def database(server: Postgres) -> str:
+    """The address of an empty database."""
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return server.url_of(name)
