@@ -7,7 +7,7 @@ A server that is not installed skips its tests and says how to get it. Where ``F
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -72,3 +72,29 @@ def tempo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Tempo]:
     """Tempo: ``http_endpoint``, ``grpc_endpoint`` (OTLP), ``trace(id)``. Mark its tests ``stack``."""
     with _running("tempo", stack.Tempo.start, tmp_path_factory) as server:
         yield server
+
+
+@pytest.fixture
+def start_alloy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., stack.Alloy]]:
+    """Start an Alloy with the modules of this repository as ``fleetglass``. Mark its tests ``stack``.
+
+    ``start_alloy(config, ports=N, folder=…)``: ``config`` is a text, or makes one from N free ports. The same
+    ``folder`` again is a restart with what the last one kept there.
+    """
+    if programs.find("alloy") is None:
+        pytest.skip(programs.missing("alloy"))
+    running: list[stack.Alloy] = []
+    modules = Path(__file__).parents[2] / "alloy" / "modules"
+
+    def start(config: str | Callable[[Sequence[int]], str], ports: int = 0, folder: Path | None = None) -> stack.Alloy:
+        def text(chosen: Sequence[int]) -> str:
+            body = config if isinstance(config, str) else config(chosen)
+            return f'import.file "fleetglass" {{\n\tfilename = "{modules}"\n}}\n\n{body}'
+
+        server = stack.Alloy.start(folder or tmp_path_factory.mktemp("alloy"), text, ports)
+        running.append(server)
+        return server
+
+    yield start
+    for server in running:
+        server.stop()
