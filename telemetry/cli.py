@@ -29,6 +29,11 @@ class Command(NamedTuple):
 
 
 COMMANDS: Mapping[str, Command] = {
+    "alerts": Command(
+        "rules, contact points and routing from one values file, and their tests",
+        "telemetry.grafana.alerts.command:command",
+        "grafana",
+    ),
     "alloy": Command("check Grafana Alloy configurations, without Alloy", "telemetry.alloy.command:command"),
     "config": Command("show every setting in effect and where it came from", "telemetry.cli:config"),
     "grafana": Command(

@@ -1,0 +1,324 @@
+"""The values file: which services and exporters there are, what is promised, and who is told.
+
+YAML, read into frozen records. What can't be used is said with file, line, place and what was expected; nothing is
+ignored, since a misspelt objective would be an alert that isn't there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+from msgspec import Meta
+
+from telemetry.catalogue import HTTP_DURATION_BUCKETS
+from telemetry.config.kinds import closest
+
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:/-]+$")]
+Link = Annotated[str, Meta(pattern=r"^https?://[^\s?#$]+$")]
+Secret = Annotated[str, Meta(pattern=r"^\$\{[A-Z_][A-Z0-9_]*\}$")]
+Tenant = Annotated[str, Meta(pattern=r"^[A-Za-z0-9!._*'()-]{0,150}$")]
+Duration = Annotated[str, Meta(pattern=r"^[1-9][0-9]*[smhd]$")]
+
+# At 14.4 times the budget, everything would have to fail for less: the page could never come.
+_LEAST_OBJECTIVE = 0.931
+
+
+class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A share of ``objective`` of the requests takes at most ``threshold`` seconds, which is a bound of a bucket."""
+
+    threshold: float
+    objective: float
+
+
+class Service(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A service of ours. ``name`` is its ``service.name``, which is ``job`` in metrics.
+
+    ``availability`` is the share of requests that is answered without 5xx. ``browser_errors``: it writes browser
+    errors to Loki, under ``service_name``.
+    """
+
+    name: Name
+    availability: float | None = None
+    latency: Latency | None = None
+    browser_errors: bool = False
+
+    @property
+    def slos(self) -> tuple[str, ...]:
+        """Names of the objectives that it has."""
+        pairs = (("availability", self.availability), ("latency", self.latency))
+        return tuple(name for name, value in pairs if value is not None)
+
+
+Kind = Literal[
+    "alloy",
+    "flux",
+    "grafana",
+    "kube-state-metrics",
+    "loki",
+    "node",
+    "other",
+    "tempo",
+    "victoriametrics",
+    "vmagent",
+    "vmalert",
+]
+
+
+class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A program that is scraped under ``job``. ``metric`` is what it always has; of ``other`` it must be said."""
+
+    kind: Kind
+    job: Name
+    metric: Annotated[str, Meta(pattern=r"^([a-zA-Z_:][a-zA-Z0-9_:]*)?$")] = ""
+
+
+class Tenants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``X-Scope-OrgID`` of the backends that have tenants, empty where they don't."""
+
+    metrics: Tenant = ""
+    logs: Tenant = ""
+
+
+class Datasources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Uids of datasources in Grafana."""
+
+    logs: Name = "loki"
+
+
+class Email(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="email"):
+    """Mail to ``addresses``, through the mail server that Grafana has."""
+
+    name: str
+    addresses: Annotated[tuple[str, ...], Meta(min_length=1)]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As Grafana has them."""
+        return {"addresses": ";".join(self.addresses)}
+
+
+class Slack(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="slack"):
+    """A Slack webhook."""
+
+    name: str
+    url: Secret
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As Grafana has them."""
+        return {"url": self.url}
+
+
+class PagerDuty(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="pagerduty"):
+    """An integration of PagerDuty (Events API v2)."""
+
+    name: str
+    integration_key: Secret
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As Grafana has them."""
+        return {"integrationKey": self.integration_key}
+
+
+class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="webhook"):
+    """A POST of JSON to ``url``, an address or a placeholder, with a bearer ``token`` where one is needed."""
+
+    name: str
+    url: Annotated[str, Meta(pattern=r"^(\$\{[A-Z_][A-Z0-9_]*\}|https?://[^\s$@]+)$")]
+    token: Secret | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As Grafana has them."""
+        settings: dict[str, Any] = {"url": self.url, "httpMethod": "POST"}
+        if self.token is not None:
+            settings |= {"authorization_scheme": "Bearer", "authorization_credentials": self.token}
+        return settings
+
+
+ContactPoint = Email | Slack | PagerDuty | Webhook
+
+
+class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Alerts whose labels are those of ``match`` go ``to`` a contact point."""
+
+    match: Annotated[
+        dict[Annotated[str, Meta(pattern=r"^[a-z_]+$")], Annotated[str, Meta(pattern=r"^[^$]+$")]], Meta(min_length=1)
+    ]
+    to: str
+
+
+class Routing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who is told: the first of ``routes`` that matches, else ``default``."""
+
+    default: str
+    group_by: tuple[str, ...] = ("alertname", "job")
+    group_wait: Duration = "30s"
+    group_interval: Duration = "5m"
+    repeat_interval: Duration = "4h"
+    routes: tuple[Route, ...] = ()
+
+
+class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file. ``runbooks`` and ``dashboards`` are where people find the pages and Grafana."""
+
+    runbooks: Link
+    dashboards: Link
+    tenants: Tenants = Tenants()
+    datasources: Datasources = Datasources()
+    services: tuple[Service, ...] = ()
+    exporters: tuple[Exporter, ...] = ()
+    contact_points: tuple[ContactPoint, ...] = ()
+    routing: Routing | None = None
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The jobs of services and exporters, in order."""
+        return (*(service.name for service in self.services), *(exporter.job for exporter in self.exporters))
+
+
+class ValuesError(ValueError):
+    """A values file that can't be used; the text names file, line and place, one line for each problem."""
+
+
+def read(path: Path) -> Values:
+    """The values in the file ``path``. Raises ValuesError, and OSError where it can't be read."""
+    return parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def parse(text: str, name: str = "values") -> Values:
+    """The values in ``text``; ``name`` stands for the file in what ValuesError says."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else 1
+        problem = getattr(error, "problem", None) or "this is no YAML"
+        raise ValuesError(f"{name}:{line}: {problem}") from None
+    if node is None:
+        raise ValuesError(f"{name}:1: the file is empty; runbooks and dashboards are needed at least")
+    document = _Document(name)
+    plain = document.plain(node, "$")
+    try:
+        values = msgspec.convert(plain, Values)
+    except msgspec.ValidationError as error:
+        raise ValuesError(document.sentence(str(error))) from None
+    problems = [f"{name}:{document.line(place)}: {place[2:]}: {said}" for place, said in _problems(values)]
+    if problems:
+        raise ValuesError("\n".join(problems))
+    return values
+
+
+class _Document:
+    """A YAML document as plain values, and the line of each by its path as msgspec writes it (``$.services[0]``)."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lines: dict[str, int] = {}
+        self._loader = yaml.SafeLoader("")
+
+    def plain(self, node: yaml.Node, path: str) -> Any:
+        """What ``node`` means. Raises ValuesError for a key that comes twice, where YAML would keep the last."""
+        if path.count("[") + path.count(".") > 20:
+            raise ValuesError(f"{self._name}:{node.start_mark.line + 1}: this is nested too deep")
+        self._lines[path] = node.start_mark.line + 1
+        if isinstance(node, yaml.SequenceNode):
+            return [self.plain(child, f"{path}[{index}]") for index, child in enumerate(node.value)]
+        if isinstance(node, yaml.MappingNode):
+            made: dict[Any, Any] = {}
+            for key, child in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    raise ValuesError(f"{self._name}:{key.start_mark.line + 1}: a key must be a word")
+                if key.value in made:
+                    raise ValuesError(f"{self._name}:{key.start_mark.line + 1}: {key.value} stands here twice")
+                made[key.value] = self.plain(child, f"{path}.{key.value}")
+                self._lines[f"{path}.{key.value}"] = key.start_mark.line + 1
+            return made
+        return self._loader.construct_object(node)
+
+    def line(self, path: str) -> int:
+        """The line of ``path``, or of what is nearest around it."""
+        while path not in self._lines and path != "$":
+            path = re.sub(r"(\.[^.\[]+|\[[^\]]*\])$", "", path)
+        return self._lines.get(path, 1)
+
+    def sentence(self, said: str) -> str:
+        """What msgspec says, with file and line before it."""
+        problem, _, place = said.partition(" - at `")
+        path = re.sub(r"^key in ", "", place.removesuffix("`")) or "$"
+        unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem)
+        if unknown:
+            path = f"{path}.{unknown[1]}"
+            problem = f"no such key{closest(unknown[1], _KEYS)}"
+        missing = re.fullmatch(r"Object missing required field `(.*)`", problem)
+        if missing:
+            problem = f"{missing[1]} is missing"
+        pattern = re.fullmatch(r"Expected `str` matching regex '(.*)'", problem)
+        if pattern:
+            problem = _MEANT.get(pattern[1].replace("\\\\", "\\"), f"expected a text like {pattern[1]}")
+        where = path.removeprefix("$").removeprefix(".")
+        return f"{self._name}:{self.line(path)}: {f'{where}: ' if where else ''}{problem}"
+
+
+_STRUCTS = (Values, Service, Latency, Exporter, Tenants, Datasources, Email, Slack, PagerDuty, Webhook, Routing, Route)
+_KEYS = sorted({field for struct in _STRUCTS for field in struct.__struct_fields__})
+
+
+def _pattern(kind: Any) -> str:
+    meta: Meta = kind.__metadata__[0]
+    return meta.pattern or ""
+
+
+_MEANT = {
+    _pattern(Name): "expected a name of letters, digits and _ . : / -",
+    _pattern(Link): "expected an http or https address without ? and #",
+    _pattern(Secret): "expected ${NAME} of an environment variable; secrets don't stand in this file",
+    _pattern(Duration): "expected a duration such as 30s, 5m or 4h",
+}
+
+
+def _problems(values: Values) -> Iterator[tuple[str, str]]:
+    """Place and sentence of what is well typed and still can't be used."""
+    for index, service in enumerate(values.services):
+        place = f"$.services[{index}]"
+        if service.availability is not None:
+            yield from _objective(f"{place}.availability", service.availability)
+        if service.latency is not None:
+            yield from _objective(f"{place}.latency.objective", service.latency.objective)
+            if service.latency.threshold not in HTTP_DURATION_BUCKETS:
+                bounds = ", ".join(f"{bound:g}" for bound in HTTP_DURATION_BUCKETS)
+                yield f"{place}.latency.threshold", f"expected a bound of the histogram, in seconds: {bounds}"
+    for index, exporter in enumerate(values.exporters):
+        if exporter.kind == "other" and not exporter.metric:
+            yield f"$.exporters[{index}]", "of kind other, metric must be said: what it always has"
+    yield from _twice("$.services", "name", [service.name for service in values.services])
+    yield from _twice("$.exporters", "job", [exporter.job for exporter in values.exporters])
+    yield from _twice("$.contact_points", "name", [point.name for point in values.contact_points])
+    if values.routing is not None:
+        names = [point.name for point in values.contact_points]
+        wanted = [("$.routing.default", values.routing.default)]
+        wanted += [(f"$.routing.routes[{index}].to", route.to) for index, route in enumerate(values.routing.routes)]
+        for place, name in wanted:
+            if name not in names:
+                yield place, f"no contact point is called {name!r}{closest(name, names)}"
+    elif values.contact_points:
+        yield "$.contact_points", "nothing goes to them without routing"
+
+
+def _objective(place: str, objective: float) -> Iterator[tuple[str, str]]:
+    if not _LEAST_OBJECTIVE <= objective < 1:
+        yield place, f"expected a share from {_LEAST_OBJECTIVE} to below 1, such as 0.999"
+
+
+def _twice(place: str, field: str, names: list[str]) -> Iterator[tuple[str, str]]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            last = len(names) - 1 - names[::-1].index(name)
+            yield f"{place}[{last}].{field}", f"{name} stands here twice"
