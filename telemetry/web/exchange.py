@@ -7,7 +7,6 @@ goes wrong in here is reported as an internal fault; the request goes on.
 from __future__ import annotations
 
 import asyncio
-import logging
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +23,8 @@ from telemetry.web.protocol import FASTAPI_OWN, MARK, Message, Receive, Scope, S
 
 if TYPE_CHECKING:
     from contextvars import Token
+
+    from telemetry.logs.place import Place
 
 OK: Final = ""
 CLIENT_DISCONNECT: Final = "client_disconnect"
@@ -299,33 +300,30 @@ class Exchange:
             for name, value in self._response_headers
         )
 
-    def _log(self, access: logging.Logger, series: Series, seconds: float, status: int) -> None:
-        if not access.isEnabledFor(logging.INFO):
+    def _log(self, access: Place, series: Series, seconds: float, status: int) -> None:
+        if not access.enabled:
             return
+        fields: dict[str, Any] = {
+            "method": self._method,
+            "route": series.route,
+            "path": self._path[:_LONGEST_PATH],
+            "status": status,
+            "duration_ms": round(seconds * 1000, 3),
+            "bytes": self._bytes,
+        }
         client = self._scope.get("client")
-        # What Logger.info would make, without walking the stack for a caller that is always this line.
-        record = logging.getLogRecordFactory()(
-            access.name, logging.INFO, __file__, 0, series.message, (), None, "access"
-        )
-        fields = record.__dict__
-        fields["method"] = self._method
-        fields["route"] = series.route
-        fields["path"] = self._path[:_LONGEST_PATH]
-        fields["status"] = status
-        fields["duration_ms"] = round(seconds * 1000, 3)
-        fields["bytes"] = self._bytes
         if client and client[0]:
             fields["client"] = client[0]
         if self._outcome:
             fields["outcome"] = self._outcome
         self._extend(fields)
         if trace.get_current_span() is self._span:
-            access.handle(record)
+            access.log(fields, series.message)
             return
         # The last message may come from another task, inside a span of the application's own.
         token = otel_context.attach(trace.set_span_in_context(self._span))
         try:
-            access.handle(record)
+            access.log(fields, series.message)
         finally:
             otel_context.detach(token)
 

@@ -15,6 +15,7 @@ from opentelemetry import propagate
 
 from telemetry import catalogue
 from telemetry.logs import install
+from telemetry.logs.place import Place
 from telemetry.metrics import registry
 from telemetry.traces.provider import PROVIDER
 from telemetry.web import methods, routes
@@ -94,7 +95,7 @@ class Instruments:
         if access_log is None and config is not None:
             access_log = config.access_log if config.access_log is not None else config.role == "server"
         self.server_timing = server_timing
-        self.access = logging.getLogger("access") if access_log else None
+        self.access = Place(logging.getLogger("access"), logging.INFO, "", __file__, "access") if access_log else None
         if access_log:
             install.write_access_lines()
         self.route = route
