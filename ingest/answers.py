@@ -9,6 +9,8 @@ from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, Send
 
 Headers = list[tuple[bytes, bytes]]
 
+_MOST_DIGITS: Final = 18
+
 
 class Answer(msgspec.Struct, frozen=True):
     """A complete response; safe to send any number of times."""
@@ -43,6 +45,6 @@ FORBIDDEN: Final = problem(403, "Forbidden", "The caller's roles don't allow thi
 
 def declares_more(length: bytes, limit: int) -> bool:
     """Whether the value of a ``Content-Length`` header is a number above ``limit``; false for what is no number."""
-    # The count of digits first: int() of thousands of digits is a ValueError.
     digits = length.strip().lstrip(b"0")
-    return digits.isdigit() and (len(digits) > len(str(limit)) or int(digits) > limit)
+    # The count of digits first: int() of thousands of them is a ValueError.
+    return digits.isdigit() and (len(digits) > _MOST_DIGITS or int(digits) > limit)

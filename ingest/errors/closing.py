@@ -7,19 +7,16 @@ message those of the first report that was counted. Stack and trace stand in the
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from ingest.errors.line import ready_line
+from ingest.errors.line import kept, ready_line
 from ingest.errors.report import KINDS, Report
 from ingest.limits.rules import Closing, Sample
 from ingest.principal import Principal
 from telemetry.logs import ReadyLine
 
 
-def sample(report: Report, principal: Principal, fp: str) -> Sample:
+def sample(report: Report) -> Sample:
     """What a closing line would say about ``report``: cut and clean of secrets as its own line is."""
-    fields = ready_line(replace(report, stack="", trace_id=None), principal, 0.0, fp).fields
-    return Sample(*(str(fields.get(name, "")) for name in Sample.__struct_fields__))
+    return Sample(*(kept(name, getattr(report, name)) for name in Sample.__struct_fields__))
 
 
 def closing_line(closing: Closing, now: float) -> ReadyLine:

@@ -8,6 +8,7 @@ differently; such errors stay apart. Two errors of one fault from two engines th
 from __future__ import annotations
 
 import re
+import sys
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
@@ -25,7 +26,8 @@ _FILE_READ = 512
 _MINIFIED = 3  # names up to this long change from build to build
 _LINES_READ = 100
 _LINE_REMEMBERED = 512
-_MANY = 1024  # remembered outcomes: errors repeat, and most of a fingerprint's price is folding text
+_LONGEST_REMEMBERED = 4096
+_MANY = 512  # remembered outcomes: errors repeat, and most of a fingerprint's price is folding text
 
 _PREFIX = re.compile(r"(?:Uncaught )?(?:\(in promise\):? )?(?:Error: Uncaught )?(?:\(in promise\):? )?")
 # A quoted part ends at the next mark of its kind, at the line's end at the latest: no quantifier here can take
@@ -48,11 +50,18 @@ _CAMEL = re.compile(r"[A-Za-z_-]+[A-Z]").match
 
 def fingerprint(kind: str, message: str, stack: str) -> str:
     """16 hex digits. ``stack`` as any engine wrote it; without a message, the first line of the stack is it."""
+    known = len(message) + len(stack) <= _LONGEST_REMEMBERED
+    return (_fingerprint if known else _fingerprint.__wrapped__)(kind, message, stack)
+
+
+@lru_cache(_MANY)
+def _fingerprint(kind: str, message: str, stack: str) -> str:
     if not message:
         message = _header(stack)
     parts = [kind, _folded(message[:_MESSAGE_READ])]
     parts += _places(stack)
-    return blake2b("\n".join(parts).encode(errors="replace"), digest_size=8).hexdigest()
+    # One string for an error, however many principals are remembered to have met it.
+    return sys.intern(blake2b("\n".join(parts).encode(errors="replace"), digest_size=8).hexdigest())
 
 
 def _header(stack: str) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -26,6 +25,7 @@ from ingest.limits.rules import Refusal
 from ingest.principal import Principal
 from ingest.settings import Settings
 from telemetry.logs import ReadyLine
+from telemetry.logs.place import Place
 from telemetry.metrics.registry import counter
 
 Outcome = Literal["accepted", "duplicate", "noise"]
@@ -43,6 +43,7 @@ class Intake:
         self._clock = clock
         self._dropped = frozenset(settings.noise)
         self._logger = logging.getLogger(LOGGER)
+        self._line = Place(self._logger, logging.ERROR, EVENT, __file__, "_log")
         self._errors = counter("frontend_errors_total").start(KINDS)
         self._noise = counter("frontend_noise_total").start(REASONS)
         self._sourcemaps = SourceMaps(settings.sourcemaps, self._resolved, clock) if settings.sourcemaps else None
@@ -71,14 +72,9 @@ class Intake:
         if why in self._dropped:
             self._noise.child(why).inc()
             return "noise"
-        key = (
-            principal.email,
-            principal.workspace,
-            report.kind,
-            # One string for an error, however many principals are remembered to have met it.
-            sys.intern(fingerprint(report.kind, report.message, report.stack)),
-        )
-        seen = await self._limits.meet(key, report.repeat, lambda fp: sample(report, principal, fp))
+        fp = fingerprint(report.kind, report.message, report.stack)
+        key = (principal.email, principal.workspace, report.kind, fp)
+        seen = await self._limits.meet(key, report.repeat, lambda _: sample(report))
         self._errors.child(report.kind).inc(report.repeat)
         if seen.counted:
             return "duplicate"
@@ -91,11 +87,7 @@ class Intake:
         self._log(closing_line(closing, self._clock()))
 
     def _log(self, line: ReadyLine) -> None:
-        logger = self._logger
-        if logger.isEnabledFor(logging.ERROR):
-            # What logger.error() does, without its search through the stack for the caller, who is always this one.
-            extra = {"ready_line": line}
-            logger.handle(logger.makeRecord(LOGGER, logging.ERROR, __file__, 0, EVENT, (), None, "_log", extra))
+        self._line.log({"ready_line": line})
 
     def _resolved(self, line: ReadyLine) -> None:
         self._logger.info(SOURCE_EVENT, extra={"ready_line": line})

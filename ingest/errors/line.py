@@ -12,6 +12,9 @@ because a reader that loses the end of a line then loses the least.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -40,7 +43,22 @@ BUDGETS: Final = {
 }
 MAX_LINE_BYTES: Final = 8192
 
+# What of a report may be said, by the field that says it.
+_CLEAN: Final[Mapping[str, Callable[[str], str]]] = {
+    "url": bare_url,
+    "build": scrub.text,
+    "release": scrub.text,
+    "message": lambda text: scrub.text(bare_text(text)),
+    "stack": lambda text: scrub.text(bare_stack(text)),
+}
+
 _unescape = msgspec.json.Decoder(str).decode
+_PAIR = re.compile(r'(\w+)=(?:"((?:[^"\\]|\\.)*)"|([^ ]*))')
+
+# Outcomes that are remembered, since errors repeat: a message or a stack is cut and cleaned once. Longer ones are not,
+# so that what senders make up takes some 10 MB at most.
+_MANY = 512
+_LONGEST_REMEMBERED = 4096
 
 
 def ready_line(report: Report, principal: Principal, now: float, fp: str) -> ReadyLine:
@@ -50,47 +68,82 @@ def ready_line(report: Report, principal: Principal, now: float, fp: str) -> Rea
 
     ``fields`` of the result holds what a logfmt reader finds in the line, so that JSON output says the same.
     """
-    values = {
-        "email": principal.email,
-        "workspace": principal.workspace,
-        "kind": report.kind,
-        "url": bare_url(report.url),
-        "build": scrub.text(report.build),
-        "release": scrub.text(report.release),
-        "message": scrub.text(bare_text(report.message)),
-        "stack": scrub.text(bare_stack(report.stack)),
-    }
-    cuts = []
-    for name, budget in BUDGETS.items():
-        values[name], size = cut_escaped(values[name], budget)
-        if size:
-            cuts.append(f"{name}:{size}")
-    ts = timestamp(int(now * 1e9))
-    line = (
-        f"ts={ts} level=error logger={LOGGER} {EVENT}"
-        f' email="{values["email"]}" workspace="{values["workspace"]}" kind="{values["kind"]}"'
-        f' url="{values["url"]}" build="{values["build"]}" fp="{fp}" repeat={report.repeat}'
-    )
-    extra: dict[str, str] = {}
-    if values["release"]:
-        extra["release"] = values["release"]
+    cuts: list[str] = []
+    email = _written("email", principal.email, cuts)
+    workspace = _written("workspace", principal.workspace, cuts)
+    url = _written("url", _CLEAN["url"](report.url), cuts)
+    build = _written("build", _CLEAN["build"](report.build), cuts)
+    release = _written("release", _CLEAN["release"](report.release), cuts) if report.release else ""
+    message = _told("message", _outcome("message", report.message), cuts)
+    stack = _told("stack", _outcome("stack", report.stack), cuts)
+    optional = f' release="{release}"' if release else ""
     if report.trace_id:
-        extra["trace_id"] = report.trace_id
+        optional += f' trace_id="{report.trace_id}"'
     if cuts:
-        extra["cut"] = ",".join(cuts)
-    for name, value in extra.items():
-        line += f' {name}="{value}"'
-    line += f' message="{values["message"]}" stack="{values["stack"]}"'
-    fields: dict[str, str | int] = {"ts": ts, "level": "error", "logger": LOGGER, "msg": EVENT}
-    for name in ("email", "workspace", "kind", "url", "build"):
-        fields[name] = unescaped(values[name])
-    fields["fp"] = fp
-    fields["repeat"] = report.repeat
-    for name, value in extra.items():
-        fields[name] = unescaped(value)
-    for name in ("message", "stack"):
-        fields[name] = unescaped(values[name])
-    return ReadyLine(line=line, fields=fields, trace_id=report.trace_id)
+        optional += f' cut="{",".join(cuts)}"'
+    line = (
+        f'ts={timestamp(int(now * 1e9))} level=error logger={LOGGER} {EVENT} email="{email}" workspace="{workspace}"'
+        f' kind="{report.kind}" url="{url}" build="{build}" fp="{fp}" repeat={report.repeat}{optional}'
+        f' message="{message}" stack="{stack}"'
+    )
+    return ReadyLine(line, Fields(line), report.trace_id)
+
+
+def kept(name: str, value: str) -> str:
+    """What a reader finds in the field ``name`` of a report that says ``value``: clean of secrets, and cut."""
+    return unescaped(_outcome(name, value)[0])
+
+
+def _written(name: str, value: str, cuts: list[str]) -> str:
+    """``value`` as it stands between the quotes, cut to the budget of ``name``; ``cuts`` says so."""
+    budget = BUDGETS[name]
+    # What most values are, told by a few looks in C.
+    if len(value) <= budget and value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
+        return value
+    return _told(name, cut_escaped(value, budget), cuts)
+
+
+def _outcome(name: str, value: str) -> tuple[str, int]:
+    """``value`` clean of secrets, escaped and cut; its size in bytes where it was cut, else 0."""
+    return (_remembered if len(value) <= _LONGEST_REMEMBERED else _remembered.__wrapped__)(name, value)
+
+
+@lru_cache(_MANY)
+def _remembered(name: str, value: str) -> tuple[str, int]:
+    return cut_escaped(_CLEAN[name](value), BUDGETS[name])
+
+
+def _told(name: str, outcome: tuple[str, int], cuts: list[str]) -> str:
+    escaped, size = outcome
+    if size:
+        cuts.append(f"{name}:{size}")
+    return escaped
+
+
+class Fields(Mapping[str, str | int]):
+    """What a logfmt reader finds in a line of ours. Read when first asked, since most lines are sent as they are."""
+
+    def __init__(self, line: str) -> None:
+        self._line = line
+        self._read: dict[str, str | int] | None = None
+
+    def __getitem__(self, name: str) -> str | int:
+        return self._fields()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields())
+
+    def __len__(self) -> int:
+        return len(self._fields())
+
+    def _fields(self) -> dict[str, str | int]:
+        if self._read is None:
+            self._read = {}
+            for name, quoted, bare in _PAIR.findall(self._line):
+                self._read[name] = unescaped(quoted) if not bare else int(bare) if name == "repeat" else bare
+                if name == "logger":
+                    self._read["msg"] = EVENT
+        return self._read
 
 
 def unescaped(escaped: str) -> str:

@@ -67,7 +67,7 @@ def is_readable(content_type: bytes) -> bool:
 
     A form can't hold a report, and a browser that sends one does so for a page that isn't a reporter.
     """
-    return content_type.partition(b";")[0].strip().lower() in _TYPES
+    return content_type in _TYPES or content_type.partition(b";")[0].strip().lower() in _TYPES
 
 
 def read(body: bytes) -> Report:

@@ -116,7 +116,7 @@ async def _admit(scope: Any, receive: Receive, gate: Gate, intake: Intake) -> tu
 
 async def _body(receive: Receive) -> bytes:
     """The whole body, counted as it arrives; what lies beyond the limit is never held."""
-    body = bytearray()
+    body = b""
     while True:
         message = await receive()
         if message["type"] != "http.request":  # the client left: a page that was closed, nobody's fault
@@ -125,4 +125,4 @@ async def _body(receive: Receive) -> bytes:
         if len(body) > MAX_BODY_BYTES:
             raise _Refused("too_large", _TOO_LARGE)
         if not message.get("more_body", False):
-            return bytes(body)
+            return body

@@ -21,7 +21,8 @@ _LONGEST_POSITION = 24
 def bare_url(url: str) -> str:
     """An address without user info, query and fragment."""
     end = _query(url)
-    return _USERINFO.sub("", url if end < 0 else url[:end])
+    address = url if end < 0 else url[:end]
+    return _USERINFO.sub("", address) if "@" in address else address
 
 
 def bare_text(text: str) -> str:

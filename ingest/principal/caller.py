@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 
-class Principal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Principal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """An authenticated caller. ``email`` and ``workspace`` go into log lines, never into labels.
 
     ``workspaces`` are those that the caller may name with the workspace header; None means its own only.

@@ -39,7 +39,9 @@ def configured_resolver(settings: Settings) -> Resolver:
             )
         )
     # Where no tokens are configured, Authorization is somebody else's business: a proxy may pass its own on.
-    return FirstOf(*([BearerTokens(*finders)] if finders else []), *ambient)
+    resolvers: list[Resolver] = [BearerTokens(*finders)] if finders else []
+    resolvers += ambient
+    return resolvers[0] if len(resolvers) == 1 else FirstOf(*resolvers)
 
 
 def _oidc_tokens(settings: Settings, issuer: str) -> OidcTokens:

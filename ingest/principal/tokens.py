@@ -8,6 +8,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from ingest.principal.caller import Principal
 from ingest.principal.credentials import bearer
 
@@ -21,8 +23,12 @@ class StaticTokens:
 
     def __init__(self, tokens: Mapping[str, Principal]) -> None:
         self._key = os.urandom(32)
-        digests = {self._digest(token.encode()): principal for token, principal in tokens.items()}
-        self._principals = {digest: (digest, principal) for digest, principal in digests.items()}
+        self._principals: dict[bytes, tuple[bytes, Principal]] = {}
+        for token, principal in tokens.items():
+            digest = self._digest(token.encode())
+            if principal.ambient is None:  # no browser attaches a bearer token by itself
+                principal = replace(principal, ambient=False)
+            self._principals[digest] = digest, principal
 
     async def __call__(self, scope: Mapping[str, Any], /) -> Principal | None:
         """The principal of the token that the request bears."""

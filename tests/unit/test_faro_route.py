@@ -48,7 +48,7 @@ async def post(app: Any, body: bytes, *headers: tuple[str, str], path: str = PAT
 @pytest.fixture
 def lines(caplog):
     caplog.set_level(logging.ERROR, "frontend")
-    return lambda: [record.ready_line.fields for record in caplog.records if record.name == "frontend"]
+    return lambda: [dict(record.ready_line.fields) for record in caplog.records if record.name == "frontend"]
 
 
 @pytest.fixture

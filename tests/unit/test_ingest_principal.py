@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from ingest.principal import Principal, StaticTokens
 
 MINA = Principal("mina@acme.example", "acme", ("member",))
 OPS = Principal("ops@acme.example", "acme", ("super_admin",))
 TOKENS = StaticTokens({"mina-token": MINA, "ops-token": OPS})
+ON_PURPOSE = {None: None, MINA: replace(MINA, ambient=False), OPS: replace(OPS, ambient=False)}
 
 
 def scope(*headers: bytes) -> dict[str, object]:
@@ -34,7 +36,7 @@ def scope(*headers: bytes) -> dict[str, object]:
     ],
 )
 async def test_a_bearer_token_names_its_principal(header, principal):
-    assert await TOKENS(scope(header)) == principal
+    assert await TOKENS(scope(header)) == ON_PURPOSE[principal]
 
 
 async def test_no_header_and_two_headers_are_nobody():
@@ -44,6 +46,11 @@ async def test_no_header_and_two_headers_are_nobody():
 
 async def test_without_tokens_nobody_is_known():
     assert await StaticTokens({})(scope(b"Bearer ")) is None
+
+
+async def test_the_settings_have_the_last_word_on_whether_browsers_attach_a_token():
+    attached = replace(MINA, ambient=True)
+    assert await StaticTokens({"t": attached})(scope(b"Bearer t")) == attached
 
 
 def test_tokens_are_not_kept():
