@@ -83,5 +83,5 @@ lock: env ## resolve pyproject.toml again into requirements.lock (ARGS=--upgrade
 
 clean: ## remove .venv, caches and node_modules (the built backends stay)
 	@echo '==> clean'
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist $(TYPING)/node_modules $(PAGES)/node_modules
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist tests/*/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,15 +5,15 @@ React, esbuild and TypeScript come from ``package-lock.json``: ``npm ci`` once, 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
+
+from tests.backends import npm
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -32,7 +32,7 @@ ARGUMENTS = (
 )
 
 
-def absent(sentence: str) -> None:
+def absent(sentence: str) -> NoReturn:
     """Skip for the reason given, or fail where every part should be there."""
     if os.environ.get("FLEETGLASS_REQUIRE_BACKENDS") == "1":
         pytest.fail(sentence, pytrace=False)
@@ -42,25 +42,19 @@ def absent(sentence: str) -> None:
 @pytest.fixture(scope="session")
 def node() -> str:
     """Node.js, 20 or newer."""
-    path = shutil.which("node")
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout if path else "v0"
-    if int(version.strip().lstrip("v").split(".")[0]) < 20:
-        absent("Node.js 20 or newer with npm is not on PATH: install nodejs and npm.")
-    return str(path)
+    try:
+        return npm.node()
+    except npm.Missing as missing:
+        return absent(str(missing))
 
 
 @pytest.fixture(scope="session")
 def packages(node: str) -> Path:
     """``node_modules`` as the lock says."""
-    lock, installed = HERE / "package-lock.json", HERE / "node_modules" / ".package-lock.json"
-    with lock.open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # two test runs in one checkout
-        if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-            done = subprocess.run(["npm", "ci"], cwd=HERE, capture_output=True, text=True, check=False)
-            if done.returncode:
-                absent(f"npm ci in tests/browser failed: {done.stderr.strip()[-300:]}")
-            installed.touch()
-    return installed.parent
+    try:
+        return npm.installed(HERE)
+    except npm.Missing as missing:
+        return absent(str(missing))
 
 
 # Not for the session: while Playwright's synchronous side is on, the main thread has a running event loop,

@@ -6,7 +6,8 @@ What real Loki refuses or gets wrong is kept out of every query here (seen on 3.
 - ``|= "frontend-error"`` finds other lines too, such as the access line of a path that somebody made up, or the
   resolved stack of a page whose file has that name: ``| logger="frontend" | level="error"`` leaves them out;
 - more than 500 series at once are an error, so ``by (fp)`` and ``by (email)`` stand behind a workspace or an ``fp``,
-  or are asked for in parts, and ``keep`` leaves few series to unwrap.
+  or are asked for in parts, and ``keep`` leaves few series to unwrap;
+- ``offset`` stands behind ``count_over_time`` only: Loki takes it behind ``unwrap`` too, Grafana's editor does not.
 """
 
 from __future__ import annotations
@@ -30,10 +31,9 @@ _WORKSPACE = f'{_OURS} | workspace="${{workspace}}"'
 _WORD = "{{.kind}} {{.email}} {{.url}} x{{.repeat}} {{.message}} fp={{.fp}}"
 
 
-def _occurrences(lines: str, by: str, window: str, offset: str = "") -> str:
+def _occurrences(lines: str, by: str, window: str) -> str:
     """``repeat`` is how many occurrences a line stands for: the sum counts each once."""
-    shift = f" offset {offset}" if offset else ""
-    return f"sum by ({by}) (sum_over_time({lines} | keep {by}, repeat | unwrap repeat [{window}]{shift}))"
+    return f"sum by ({by}) (sum_over_time({lines} | keep {by}, repeat | unwrap repeat [{window}]))"
 
 
 def _by_first_digit(window: str) -> str:
@@ -102,7 +102,7 @@ TOP_NEW: Final = Query(
     language="logql",
     expression=(
         f"topk(10, {_occurrences(_WORKSPACE, 'fp, kind', '1h')} "
-        f"unless {_occurrences(_WORKSPACE, 'fp, kind', '24h', '1h')})"
+        f"unless sum by (fp, kind) (count_over_time({_WORKSPACE} | keep fp, kind [24h] offset 1h)))"
     ),
     shape="table",
     about="The ten most frequent errors of a workspace in the last hour that the day before it didn't have.",
