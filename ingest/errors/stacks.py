@@ -94,7 +94,9 @@ def _v8(text: str) -> Frame | None:
         opening = text.find(" (")
         if opening < 0:
             return None
-        function, location = _unmarked(text[:opening]), text[opening + 2 : -1]
+        function, location = text[:opening], text[opening + 2 : -1]
+        if " " in function:
+            function = _unmarked(function)
     elif resumed:
         location = text[6:]
     if location in _NATIVE or location.startswith("index "):  # Promise.all (index 0)
