@@ -19,14 +19,15 @@ from telemetry.alloy.schema import LEVELS
 def command(arguments: list[str]) -> int:
     """Run it; the exit status is 0 (clean, notices allowed), 1 (findings) or 2 (called wrongly, or unreadable)."""
     parser = _parser()
-    options = parser.parse_args(arguments)
+    verb = arguments[0] if arguments and not arguments[0].startswith("-") else ""
+    options = parser.parse_args(arguments[1:] if verb else arguments)
     if options.rules:
         width = max(map(len, RULES))
         _say("\n".join(f"{name:<{width}}  {about}" for name, about in RULES.items()))
         return 0
-    if options.verb != "check" or not options.paths:
+    if verb != "check" or not options.paths:
         parser.print_usage(sys.stderr)
-        wrong = "name a file or a folder to check" if options.verb == "check" else "the one verb is check"
+        wrong = "name a file or a folder to check" if verb == "check" else "the one verb is check"
         sys.stderr.write(f"fleetglass alloy: {wrong}\n")
         return 2
     try:
@@ -50,7 +51,6 @@ def _parser() -> argparse.ArgumentParser:
         epilog="A finding that is meant is allowed in place: // fleetglass: allow RULE reason",
     )
     levels = list(LEVELS.values())
-    parser.add_argument("verb", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("paths", nargs="*", metavar="PATH", help="a file, a folder with .alloy files below it, or -")
     parser.add_argument("--stability", choices=levels, default=levels[0], help="what Alloy is started with")
     parser.add_argument("--replicas", type=int, default=0, metavar="N", help="how many of this Alloy run")

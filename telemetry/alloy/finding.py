@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -55,10 +56,9 @@ class Findings:
         return tuple(sorted(self._found))
 
 
-def closest(name: str, known: object) -> str:
+def closest(name: str, known: Iterable[str], cutoff: float = 0.7) -> str:
     """`` (did you mean …?)`` when one of the ``known`` names is near, else nothing."""
     from difflib import get_close_matches
 
-    names = [str(item) for item in known] if isinstance(known, (list, tuple, set, frozenset, dict)) else []
-    found = get_close_matches(name, names, n=1, cutoff=0.7)
+    found = get_close_matches(name, sorted(known), n=1, cutoff=cutoff)
     return f" (did you mean {found[0]}?)" if found else ""

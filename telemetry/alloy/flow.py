@@ -8,12 +8,11 @@ import msgspec
 
 from telemetry.alloy.finding import Findings, closest
 from telemetry.alloy.kinds import CAPSULES
-from telemetry.alloy.program import Node, Scope
+from telemetry.alloy.program import NAMESPACES, Node, Scope
 from telemetry.alloy.syntax import Array, Attribute, Block, Call, Expression, children
 from telemetry.alloy.values import (
     DEPRECATED,
     EXPERIMENTAL,
-    NAMESPACES,
     STDLIB,
     Reference,
     export_kind,
@@ -137,7 +136,7 @@ def _nowhere(reference: Reference, scope: Scope) -> str:
     known = {identity for seen in scope.visible() for identity, node in seen.nodes.items() if node.component}
     candidates = {".".join(names[:length]) for length in range(2, len(names) + 1)} or {names[0]}
     for candidate in sorted(candidates, key=len, reverse=True):
-        hint = closest(candidate, known)
+        hint = closest(candidate, known, cutoff=0.85)
         if hint:
             return f"there is no {candidate} here{hint}"
     return f"{reference} refers to nothing in scope; define the component, or correct the name"

@@ -48,7 +48,7 @@ class Kind(msgspec.Struct, frozen=True):
             case "map":
                 return f"an object of {plural(self.inner or ANY)}"
             case "one_of":
-                return "one of " + ", ".join(self.choices)
+                return "one of " + ", ".join(filter(None, self.choices))
             case "object":
                 return "an object"
             case _:
@@ -142,7 +142,7 @@ def wrong_text(text: str, want: Kind) -> str:
         case "size" if not _SIZE.fullmatch(text):
             return f'"{text}" is no size; write a number and a unit, as 512KiB or 5MiB'
         case "one_of" if text not in want.choices:
-            return f'"{text}" is none of {", ".join(want.choices)}'
+            return f'"{text}" is none of them'
         case "nonempty" if not text:
             return "it must not be empty"
         case "url":

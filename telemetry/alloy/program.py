@@ -17,6 +17,12 @@ from telemetry.alloy.syntax import Attribute, Block, File, Position
 ROOT_ONLY = frozenset({"logging", "tracing", "http", "livedebugging", "remotecfg", "labelstore"})
 IMPORTS = frozenset({"import.file", "import.string", "import.http", "import.git"})
 CONFIG = ROOT_ONLY | IMPORTS | {"argument", "export", "declare", "foreach"}
+NAMESPACES = frozenset({"array", "coalesce", "constants", "convert", "encoding", "file", "json_path", "string", "sys"})
+"""First names of the standard library."""
+
+_FIRST_NAMES = frozenset(
+    name.partition(".")[0] for name in (*schema().components, *schema().others) if "." in name or name in CONFIG
+)
 Role = Literal["root", "module", "foreach", "library"]
 
 
@@ -159,8 +165,10 @@ class Builder:
         # Modules first: a component may use one that is declared below it.
         for node in nodes:
             if node.block.name == "declare":
+                self._hides(node.block)
                 self._declare(node)
             elif node.block.name in IMPORTS:
+                self._hides(node.block)
                 self._import(node)
         for node in nodes:
             self._place(node)
@@ -183,6 +191,16 @@ class Builder:
         if block.label:
             scope.declares.setdefault(block.label, declare)
         self._fill(declare.scope, inner)
+
+    def _hides(self, block: Block) -> None:
+        """Alloy looks for modules first: one named ``loki`` is found for every ``loki.…``."""
+        if block.label in _FIRST_NAMES | NAMESPACES:
+            what = "functions" if block.label in NAMESPACES else "components"
+            self.found.error(
+                block.position,
+                "label",
+                f"{block.title} hides the {what} that begin with {block.label}; give it another name",
+            )
 
     def _import(self, node: Node) -> None:
         if node.block.label:
@@ -208,26 +226,25 @@ class Builder:
             )
         if block.name in {"argument", "export"} and scope.role in {"root", "foreach"}:
             self.found.error(block.position, "misplaced", f"{block.title} can only stand directly inside a declare")
-        labelled = block.name not in ROOT_ONLY
-        if labelled and not block.label:
-            self.found.error(block.position, "label", f'{block.name} needs a label, as in {block.name} "main" {{}}')
-        if not labelled and block.label:
-            self.found.error(block.position, "label", f"{block.name} takes no label; remove it")
         if block.name == "declare":
+            self._label(block)
             return
         table = schema()
         node.spec = table.components.get(block.name)
         if node.spec is not None:
+            self._label(block)
             self._stability(block.position, block.name, node.spec.level)
             if block.name == "foreach":
                 self._foreach(node)
             return
         known, declare = scope.module(block.name)
         if known:
+            self._label(block)
             node.declare = declare
             if declare is not None:
                 declare.instances.append(node)
         elif block.name in table.others:
+            self._label(block)
             self._stability(block.position, block.name, table.others[block.name])
             self.found.notice(
                 block.position,
@@ -236,6 +253,13 @@ class Builder:
             )
         else:
             self._unknown(node)
+
+    def _label(self, block: Block) -> None:
+        labelled = block.name not in ROOT_ONLY
+        if labelled and not block.label:
+            self.found.error(block.position, "label", f'{block.name} needs a label, as in {block.name} "main" {{}}')
+        if not labelled and block.label:
+            self.found.error(block.position, "label", f"{block.name} takes no label; remove it")
 
     def _unknown(self, node: Node) -> None:
         block, scope = node.block, node.scope

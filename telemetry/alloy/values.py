@@ -72,8 +72,6 @@ DEPRECATED = {
 }
 """Old names of functions and what they are called now; Alloy's own ``validate`` refuses them."""
 
-NAMESPACES = frozenset(name.partition(".")[0] for name in STDLIB)
-
 
 class Reference(msgspec.Struct, frozen=True):
     """An uninterrupted ``a.b.c``: its names and where the first one stands."""
