@@ -47,6 +47,7 @@ _TYPES = {"traces": "table"}
 _LINES = 200
 _TRACES = 20
 _PLACE = re.compile(r"(\$\{[^}]*\})")
+_TIMES = frozenset({"${__from}", "${__to}"})
 
 JSON = dict[str, Any]
 
@@ -444,5 +445,14 @@ def _explore(link: Explore) -> str:
 
 
 def _encoded(value: str) -> str:
-    """``value`` percent-encoded but for ``${…}``, which Grafana fills in and encodes."""
-    return "".join(part if number % 2 else quote(part, safe="") for number, part in enumerate(_PLACE.split(value)))
+    """``value`` percent-encoded; what ``${…}`` stands for is encoded where Grafana fills it in.
+
+    Without a format Grafana encodes values as a whole address: a plus stays, and means a blank to whoever reads it.
+    """
+
+    def part(number: int, piece: str) -> str:
+        if not number % 2:
+            return quote(piece, safe="")
+        return piece if piece in _TIMES else f"{piece[:-1]}:percentencode}}"
+
+    return "".join(part(number, piece) for number, piece in enumerate(_PLACE.split(value)))

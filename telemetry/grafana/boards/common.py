@@ -50,25 +50,27 @@ TO_FAILED_TRACES: Final = Explore(
 TO_SLOW_TRACES: Final = Explore(
     "Slow traces of the service", "traces", f'{{resource.service.name="{_JOB}" && duration>500ms}}'
 )
-# Where a value stands for all that is chosen, so do the links.
+# Where a value stands for all that is chosen there is no label to lead on by. The variable would not do: the `.+` of
+# its *All* goes into an address as it stands, where a plus means a blank.
 ALL_ERROR_LINES: Final = Explore(
-    "Error lines of the chosen services",
-    "logs",
-    '{service_name=~"${job:regex}"} | detected_level=~"error|critical|fatal"',
+    "Error lines of all services", "logs", '{service_name=~".+"} | detected_level=~"error|critical|fatal"'
 )
-ALL_FAILED_TRACES: Final = Explore(
-    "Failed traces of the chosen services", "traces", '{resource.service.name=~"${job:regex}" && status=error}'
-)
-ALL_SLOW_TRACES: Final = Explore(
-    "Slow traces of the chosen services", "traces", '{resource.service.name=~"${job:regex}" && duration>500ms}'
-)
-TO_SERVICE: Final = Jump("The service, by route", "fleetglass-service", {"job": _JOB})
-TO_TELEMETRY: Final = Jump("What became of its telemetry", "fleetglass-telemetry", {"job": _JOB})
-ALL_TELEMETRY: Final = Jump("What became of the telemetry", "fleetglass-telemetry")
-ALL_FRONTEND: Final = Jump("Which errors, and whom they hit", "fleetglass-frontend-errors")
-ALL_SERVICES: Final = Jump("By route and status", "fleetglass-service")
+ALL_FAILED_TRACES: Final = Explore("Failed traces of all services", "traces", "{status=error}")
+ALL_SLOW_TRACES: Final = Explore("Slow traces of all services", "traces", "{kind=server && duration>500ms}")
+
+
+def to_board(title: str, uid: str, **values: str) -> Jump:
+    """To another dashboard on the same datasources, with ``values`` chosen there."""
+    return Jump(title, uid, {**{source.name: f"${{{source.name}}}" for source in SOURCES}, **values})
+
+
+TO_SERVICE: Final = to_board("The service, by route", "fleetglass-service", job=_JOB)
+TO_TELEMETRY: Final = to_board("What became of its telemetry", "fleetglass-telemetry", job=_JOB)
+ALL_TELEMETRY: Final = to_board("What became of the telemetry", "fleetglass-telemetry")
+ALL_FRONTEND: Final = to_board("Which errors, and whom they hit", "fleetglass-frontend-errors")
+ALL_SERVICES: Final = to_board("By route and status", "fleetglass-service")
 
 
 def of_row(title: str, uid: str, column: str) -> Jump:
     """From a table's row to the dashboard ``uid`` of the service that stands in ``column``."""
-    return Jump(title, uid, {"job": f"${{__data.fields.{column}}}"})
+    return to_board(title, uid, job=f"${{__data.fields.{column}}}")

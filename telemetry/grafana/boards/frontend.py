@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from telemetry.grafana.boards.common import ANY_IS_BAD, ANY_IS_ODD, SOURCES, instance, job
+from telemetry.grafana.boards.common import ANY_IS_BAD, ANY_IS_ODD, SOURCES, instance, job, to_board
 from telemetry.grafana.queries.frontend import (
     CANARIES,
     ERRORS_NOW,
@@ -46,13 +46,13 @@ TO_FAILED_REPORTS: Final = Explore(
     "traces",
     '{resource.service.name="${service}" && span.http.route=~"/api/telemetry/.+" && status=error}',
 )
-TO_DELIVERY: Final = Jump("What became of the lines", "fleetglass-telemetry", {"job": "${service}"})
+TO_DELIVERY: Final = to_board("What became of the lines", "fleetglass-telemetry", job="${service}")
 
 
 def _this_board(title: str, **values: str) -> Jump:
     """This dashboard, narrowed down, with what was chosen before."""
     kept = {name: f"${{{name}}}" for name in ("service", "workspace", "fp", "email")}
-    return Jump(title, _UID, {**kept, **values})
+    return to_board(title, _UID, **{**kept, **values})
 
 
 _FP: Final = Column(

@@ -43,7 +43,12 @@ from telemetry.grafana.records import Column, Dashboard, Jump, Panel, Row, Step
 _METRIC = "node_uname_info"
 _WAITS = (Step("green"), Step("yellow", 0.2), Step("red", 0.5))
 
-TO_HOST: Final = Jump("This host alone", "fleetglass-host", {"instance": "${__field.labels.instance}"})
+
+def _alone(host: str) -> Jump:
+    return Jump("This host alone", "fleetglass-host", {"metrics": "${metrics}", "instance": host})
+
+
+TO_HOST: Final = _alone("${__field.labels.instance}")
 
 DASHBOARD: Final = Dashboard(
     uid="fleetglass-host",
@@ -152,7 +157,7 @@ DASHBOARD: Final = Dashboard(
                         Column(
                             field="instance",
                             title="Host",
-                            links=(Jump("This host alone", "fleetglass-host", {"instance": "${__data.fields.Host}"}),),
+                            links=(_alone("${__data.fields.Host}"),),
                         ),
                         Column(field="cpu_of_host", title="CPU", unit="percentunit", decimals=0, steps=SHARE_USED),
                         Column(field="load_of_host", title="Load", unit="none", decimals=2),

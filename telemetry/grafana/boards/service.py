@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from telemetry.grafana.boards.common import (
-    ALL_ERROR_LINES,
-    ALL_FAILED_TRACES,
-    ALL_SLOW_TRACES,
     ANY_IS_BAD,
     SHARE_FAILED,
     SHARE_USED,
@@ -110,7 +107,6 @@ DASHBOARD: Final = Dashboard(
                     no_value="does not tell",
                     most=1,
                     steps=SHARE_FAILED,
-                    links=(ALL_FAILED_TRACES, ALL_ERROR_LINES),
                     width=4,
                 ),
                 Panel(
@@ -124,7 +120,6 @@ DASHBOARD: Final = Dashboard(
                     decimals=0,
                     no_value="does not tell",
                     steps=ANY_IS_BAD,
-                    links=(ALL_FAILED_TRACES, ALL_ERROR_LINES),
                     width=4,
                 ),
                 Panel(
@@ -149,7 +144,6 @@ DASHBOARD: Final = Dashboard(
                     unit="s",
                     no_value="no requests",
                     steps=SLOW,
-                    links=(ALL_SLOW_TRACES,),
                     width=4,
                 ),
                 Panel(
