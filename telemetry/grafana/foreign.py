@@ -75,7 +75,56 @@ FLUX: Final = _exporter(
     ),
 )
 
-EXPORTERS: Final[tuple[Exporter, ...]] = (SCRAPER, FLUX)
+ALLOY: Final = _exporter(
+    "alloy",
+    prefixes=("alloy_", "loki_process_"),
+    source="Alloy 1.18, read from its /metrics; a drop counter is there from the first dropped line on",
+    rows=(
+        ("alloy_build_info", "info", "branch goarch goos goversion revision tags version"),
+        ("loki_process_dropped_lines_total", "counter", "component_id component_path reason"),
+    ),
+)
+
+LOKI: Final = _exporter(
+    "loki",
+    prefixes=("loki_",),
+    source="Loki 3.8, read from its /metrics; a reason is there from the first discarded line on",
+    rows=(
+        ("loki_build_info", "info", "branch goarch goos goversion revision tags version"),
+        ("loki_discarded_samples_total", "counter", "format policy reason retention_hours tenant"),
+    ),
+)
+
+TEMPO: Final = _exporter(
+    "tempo",
+    prefixes=("tempo_",),
+    source="Tempo 3.0, read from its /metrics",
+    rows=(("tempo_build_info", "info", "branch goarch goos goversion revision tags version"),),
+)
+
+VICTORIA_METRICS: Final = _exporter(
+    "victoriametrics",
+    prefixes=("vm_", "vmalert_"),
+    source="VictoriaMetrics and vmalert 1.151, read from their /metrics",
+    rows=(
+        ("vm_app_version", "info", "short_version version"),
+        ("vm_rows_ignored_total", "counter", "reason"),
+        ("vmalert_execution_errors_total", "counter", ""),
+        ("vmalert_iteration_total", "counter", "file group"),
+    ),
+)
+
+OTHERS: Final = _exporter(
+    "others",
+    prefixes=("grafana_build_info", "kube_pod_info"),
+    source="the documentation of Grafana and of kube-state-metrics",
+    rows=(
+        ("grafana_build_info", "info", "branch edition goversion revision version"),
+        ("kube_pod_info", "info", "host_ip namespace node pod pod_ip uid"),
+    ),
+)
+
+EXPORTERS: Final[tuple[Exporter, ...]] = (SCRAPER, FLUX, ALLOY, LOKI, TEMPO, VICTORIA_METRICS, OTHERS)
 """All exporters; one that is missing here is not checked at all."""
 
 

@@ -46,8 +46,8 @@ def _lost(scope: Scope, metric: str, labels: dict[str, str], said: str, hold: in
 
 def alloy(scope: Scope) -> tuple[Case, ...]:
     """A limit stage drops 900 lines."""
-    said = "{job} dropped 900 log lines in ten minutes: rate_limited."
-    return _lost(scope, "loki_process_dropped_lines_total", {"reason": "rate_limited"}, said, 2)
+    said = "{job} dropped 900 log lines in ten minutes: ratelimit_drop_stage."
+    return _lost(scope, "loki_process_dropped_lines_total", {"reason": "ratelimit_drop_stage"}, said, 2)
 
 
 def loki(scope: Scope) -> tuple[Case, ...]:
