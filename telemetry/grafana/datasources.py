@@ -112,7 +112,7 @@ def _traces(settings: Settings) -> dict[str, Any]:
     queries = {
         "Requests a second": rate,
         "Share of failed requests": f"{failed} / ({rate} > 0)",
-        "95th percentile of duration": f"histogram_quantile(0.95, sum by (le) (rate({requests}_bucket{{$$__tags}}[5m])))",
+        "95th percentile": f"histogram_quantile(0.95, sum by (le) (rate({requests}_bucket{{$$__tags}}[5m])))",
     }
     return _with_tenant(
         {

@@ -50,7 +50,8 @@ def run(arguments: list[str]) -> int:
     except (Wrong, OSError) as error:
         print(f"fleetglass grafana lint: {error}", file=sys.stderr)
         return 2
-    print(_json(report) if options.json else "\n".join(_text(report, quiet=options.quiet)))
+    for line in [_json(report)] if options.json else _text(report, quiet=options.quiet):
+        print(line)
     failing = [finding for finding in report.findings if finding.level == "error" or options.strict]
     return 1 if failing else 0
 

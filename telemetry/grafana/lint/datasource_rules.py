@@ -17,7 +17,7 @@ from telemetry.grafana.lint.documents import Place, Step
 from telemetry.grafana.lint.findings import Finding, cut
 
 _EXPANDED: Final = re.compile(r"\$__(?:env|file|vault)\{[^}]*\}|\$\{[A-Z_][A-Z0-9_]*\}|\$[A-Z_][A-Z0-9_]*\b|\$\$")
-_DOLLAR: Final = re.compile(r"\$\{?[\w.:]*\}?")
+_DOLLAR: Final = re.compile(r"\$\{[^}]*\}|\$\w*")
 _REFERENCES: Final = frozenset({"datasourceUid", "alertmanagerUid", "datasourceUID"})
 _PUSH_PATHS: Final = ("/loki/api/v1/push", "/api/prom/push", "/otlp")
 

@@ -51,6 +51,7 @@ COUNTED: Final = frozenset(
 )
 """Functions for which a counter's value as it stands doesn't matter."""
 _RATES: Final = frozenset({"rate", "irate", "increase"})
+_COMPARISONS: Final = frozenset({"==", ">", "<", ">=", "<="})
 _PERCENTILE = re.compile(r"(^|[_:])p(50|75|90|95|99|999)([_:]|$)")
 
 
@@ -69,6 +70,7 @@ class Selector(msgspec.Struct, frozen=True):
     matchers: tuple[Matcher, ...]
     range: timedelta | None
     around: tuple[Node, ...]
+    node: Node
 
 
 class Promql(msgspec.Struct, frozen=True):
@@ -139,6 +141,7 @@ def _selector(node: parser.VectorSelector, around: tuple[Node, ...]) -> Selector
         matchers=tuple(each for each in matchers if each.name != "__name__"),
         range=matrix.range if matrix is not None else None,
         around=tuple(each for each in around if each is not matrix),
+        node=node,
     )
 
 
@@ -185,12 +188,18 @@ def raw_counters(read: Promql) -> Iterator[str]:
 
 
 def _only_filters(selector: Selector) -> bool:
-    """Whether the selector only says which series stay: the right side of ``and`` and ``unless``."""
-    inner: Node | None = None
-    for node in reversed(selector.around):
-        if operator(node) in {"and", "unless"} and isinstance(node, parser.BinaryExpr) and inner is not None:
-            return node.rhs is inner or _below(node.rhs, inner)
-        inner = node
+    """Whether the selector only says which series stay, or which are new.
+
+    That is the right side of ``and`` and ``unless``, and the left side of ``unless`` the same metric some time ago: a
+    counter that wasn't there then has grown by all that it shows.
+    """
+    for node in selector.around:
+        if operator(node) in {"and", "unless"} and isinstance(node, parser.BinaryExpr):
+            if _below(node.rhs, selector.node):
+                return True
+            earlier = (each for each in _selectors_below(node.rhs) if each.name == selector.metric)
+            if operator(node) == "unless" and any(each.offset is not None for each in earlier):
+                return True
     return False
 
 
@@ -259,10 +268,14 @@ def top_series(read: Promql) -> str:
 
 
 def unsafe_ratio(read: Promql) -> bool:
-    """Whether something is divided by what may be 0."""
-    for node, _ in read.nodes():
+    """Whether something is divided by what may be 0, and the NaN is not filtered out by a comparison."""
+    for node, around in read.nodes():
         if operator(node) == "/" and isinstance(node, parser.BinaryExpr) and not _never_zero(node.rhs):
-            return True
+            filters = [
+                each for each in around if operator(each) in _COMPARISONS and isinstance(each, parser.BinaryExpr)
+            ]
+            if not any(each.modifier is None or not each.modifier.return_bool for each in filters):
+                return True
     return False
 
 
@@ -282,7 +295,8 @@ def _never_zero(node: Node) -> bool:
     rates = {function(each) for each, _ in _nodes(node, ())} & _RATES
     names = {each.name or "" for each in _selectors_below(node)}
     return not rates and all(
-        re.search(r"_(bytes|limit|size|capacity|max|info|cores?|objective)(_|$)", name) for name in names
+        re.search(r"[_:](bytes|limit|size|capacity|max|info|cores?|objective|budget|quota)(_|:|$)", name)
+        for name in names
     )
 
 
