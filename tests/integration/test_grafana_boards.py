@@ -1,12 +1,14 @@
 """Every query of every dashboard on real servers, over what our running code and real exporters tell.
 
-The data comes from a service of ours under load, the same service at rest, and a node_exporter; VictoriaMetrics
-scrapes them. LogQL and TraceQL run where Loki and Tempo are on PATH.
+The data comes from a service of ours under load, the same service at rest, and a node_exporter, which VictoriaMetrics
+scrapes, and from what a real Alloy was recorded to tell of itself. LogQL and TraceQL run where Loki and Tempo are on
+PATH.
 """
 
 from __future__ import annotations
 
 import shutil
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ import pytest
 
 from telemetry.catalogue import METRICS
 from telemetry.grafana.boards import BOARDS
+from telemetry.grafana.queries import alloy
 from telemetry.grafana.records import Dashboard, Query
 from tests.backends.process import eventually, request
 from tests.backends.redis import MISSING, Redis
@@ -26,6 +29,7 @@ from tests.integration import estate
 
 WINDOW = {"__rate_interval": "10m", "__range": "10m", "__auto": "10m"}
 HOST = "fleetglass-host"
+EXPOSITIONS = Path(__file__).parents[1] / "expositions"
 # A kernel without pressure stall information has nothing to tell.
 NO_PRESSURE = not Path("/proc/pressure/cpu").exists()
 
@@ -52,12 +56,15 @@ class Scraped:
     busy: estate.Service
     rest: estate.Service
     host: str
+    alloy: str
     choices: dict[str, str] = field(default_factory=lambda: {"instance": ".+", "route": ".+", **WINDOW})
 
     def ask(self, query: Query, job: str) -> list[Sample]:
         return self.store.query(query.filled({**self.choices, "job": job}))
 
-    def job_of(self, board: Dashboard) -> str:
+    def job_of(self, board: Dashboard, query: Query | None = None) -> str:
+        if query in alloy.QUERIES:
+            return self.alloy
         return self.host if board.uid == HOST else self.busy.job
 
 
@@ -102,7 +109,17 @@ def scraped(
         served = f'sum(http_server_request_duration_seconds_count{{job="{busy.job}",http_route="/items/{{item}}"}})'
         assert eventually(lambda: _all_at_least(store.query(served), 1, 8), timeout=40)
         assert eventually(lambda: _all_at_least(store.query(scrapes), 3, 8), timeout=40)
-        yield Scraped(store, busy, rest, f"node-{mark}")
+        record(store, f"alloy-{mark}", "alloy")
+        yield Scraped(store, busy, rest, f"node-{mark}", f"alloy-{mark}")
+
+
+def record(store: VictoriaMetrics, job: str, exposition: str) -> None:
+    """Import what an exporter was recorded to tell, as if a scraper had found the same for ten minutes."""
+    body = (EXPOSITIONS / f"{exposition}.txt").read_bytes()
+    for seconds in range(0, 600, 15):
+        labels = [("extra_label", f"job={job}"), ("extra_label", "instance=edge-1")]
+        at = int((time.time() - seconds) * 1000)
+        request("POST", f"{store.push_url}?{urlencode([('timestamp', at), *labels])}", body).ok()
 
 
 def _all_at_least(samples: list[Sample], count: int, least: float) -> bool:
@@ -114,13 +131,13 @@ def _all_at_least(samples: list[Sample], count: int, least: float) -> bool:
 class TestVictoriaMetrics:
     @pytest.mark.parametrize(("board", "query"), cases("promql"))
     def test_a_query_finds_what_was_told(self, scraped: Scraped, board: Dashboard, query: Query) -> None:
-        found = eventually(lambda: scraped.ask(query, scraped.job_of(board)), timeout=20, interval=0.5)
+        found = eventually(lambda: scraped.ask(query, scraped.job_of(board, query)), timeout=20, interval=0.5)
         assert found
         assert all(sample.value == sample.value for sample in found), "NaN is not drawn"
 
     @pytest.mark.parametrize(("board", "query"), cases("promql", rests_at_zero=True))
     def test_an_error_panel_at_rest_shows_zero(self, scraped: Scraped, board: Dashboard, query: Query) -> None:
-        found = scraped.ask(query, scraped.rest.job)
+        found = scraped.ask(query, scraped.alloy if query in alloy.QUERIES else scraped.rest.job)
         assert found
         assert {sample.value for sample in found} == {0.0}
 

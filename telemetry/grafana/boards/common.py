@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from telemetry.grafana.records import Explore, Jump, Meaning, Step, Variable
+from telemetry.grafana.records import Explore, Jump, Step, Variable
 
 METRICS: Final = Variable(name="metrics", kind="datasource", title="Metrics", choices="prometheus")
 LOGS: Final = Variable(name="logs", kind="datasource", title="Logs", choices="loki")
@@ -12,15 +12,26 @@ TRACES: Final = Variable(name="traces", kind="datasource", title="Traces", choic
 SOURCES: Final = (METRICS, LOGS, TRACES)
 
 
-def job(metric: str) -> Variable:
-    """Services that have ``metric``."""
-    return Variable(name="job", kind="labels", title="Job", choices=f"{metric}, job", default=".+")
+def job(*metrics: str) -> Variable:
+    """Services that have one of ``metrics``."""
+    choices = f"{_any_of(metrics, '')}, job"
+    return Variable(name="job", kind="labels", title="Job", choices=choices, default=".+")
 
 
-def instance(metric: str) -> Variable:
-    """Processes of the chosen services that have ``metric``."""
-    choices = f'{metric}{{job=~"${{job}}"}}, instance'
+def instance(*metrics: str) -> Variable:
+    """Processes of the chosen services that have one of ``metrics``."""
+    choices = f"{_any_of(metrics, _CHOSEN)}, instance"
     return Variable(name="instance", kind="labels", title="Instance", choices=choices, default=".+")
+
+
+_CHOSEN = 'job=~"${job}"'
+
+
+def _any_of(metrics: tuple[str, ...], matcher: str) -> str:
+    if len(metrics) == 1:
+        return f"{metrics[0]}{{{matcher}}}" if matcher else metrics[0]
+    names = f'__name__=~"{"|".join(metrics)}"'
+    return f"{{{names}, {matcher}}}" if matcher else f"{{{names}}}"
 
 
 ANY_IS_BAD: Final = (Step("green"), Step("red", 0.001))
@@ -33,8 +44,6 @@ SHARE_USED: Final = (Step("green"), Step("yellow", 0.8), Step("red", 0.9))
 """For the share of a resource that is in use."""
 SLOW: Final = (Step("green"), Step("yellow", 0.5), Step("red", 2))
 """For how long a person waits, in seconds."""
-
-UP_OR_DOWN: Final = (Meaning("1", "up", "green"), Meaning("0", "down", "red"))
 
 # A series that was summed by job has the label, and job is the service's name in the other two signals.
 _JOB = "${__field.labels.job}"

@@ -7,11 +7,13 @@ from typing import Final
 from telemetry.grafana.boards.common import (
     ANY_IS_BAD,
     ANY_IS_ODD,
+    SHARE_USED,
     SOURCES,
     TO_LOGS,
     instance,
     job,
 )
+from telemetry.grafana.queries import alloy
 from telemetry.grafana.queries.ledger import (
     DEGRADED_BY_ROW,
     DEGRADED_NOW,
@@ -33,14 +35,21 @@ from telemetry.grafana.queries.ledger import (
     UNACCOUNTED,
     VERSIONS,
 )
-from telemetry.grafana.records import Column, Dashboard, Panel, Row, Step
+from telemetry.grafana.records import Column, Dashboard, Jump, Panel, Row, Step
+
+_BUILDS = ("telemetry_build_info", "alloy_build_info")
+
+# An Alloy's instance is the name of its host, as in the metrics of the host that it tells.
+TO_HOST: Final = Jump(
+    "The host it runs on", "fleetglass-host", {"metrics": "${metrics}", "instance": "${__field.labels.instance}"}
+)
 
 DASHBOARD: Final = Dashboard(
     uid="fleetglass-telemetry",
     title="Telemetry health",
     description="Does what services tell arrive: which signal, through which sink, and if not, why?",
     tags=("fleetglass", "telemetry"),
-    variables=(*SOURCES, job("telemetry_build_info"), instance("telemetry_build_info")),
+    variables=(*SOURCES, job(*_BUILDS), instance(*_BUILDS)),
     rows=(
         Row(
             title="Is it OK?",
@@ -260,6 +269,185 @@ DASHBOARD: Final = Dashboard(
                         Column(field="versions", title="Processes", unit="none"),
                     ),
                     width=5,
+                ),
+            ),
+        ),
+        Row(
+            title="Alloy",
+            about="What stands between services and stores: what it takes, drops and holds, where it is scraped.",
+            collapsed=True,
+            panels=(
+                Panel(
+                    id=17,
+                    title="Configuration failed",
+                    kind="stat",
+                    description="Alloys that could not load their last configuration, and go on with the one before. "
+                    "Normal: 0. More: `fleetglass alloy check` says why.",
+                    queries=(alloy.CONFIG_FAILED,),
+                    unit="none",
+                    no_value="no Alloy scraped",
+                    steps=ANY_IS_BAD,
+                    width=6,
+                ),
+                Panel(
+                    id=18,
+                    title="Unhealthy components",
+                    kind="stat",
+                    description="Components that are not healthy. Normal: 0. More: Alloy's own page, on port 12345, "
+                    "names them and says why.",
+                    queries=(alloy.UNHEALTHY,),
+                    unit="none",
+                    no_value="no Alloy scraped",
+                    steps=ANY_IS_BAD,
+                    width=6,
+                ),
+                Panel(
+                    id=19,
+                    title="Lines dropped",
+                    kind="stat",
+                    description="Log lines dropped in the time shown. Normal: 0, or what your rules drop. More: "
+                    "counts that come from lines are too low by as many.",
+                    queries=(alloy.LINES_DROPPED_NOW,),
+                    unit="none",
+                    decimals=0,
+                    no_value="no Alloy scraped",
+                    steps=ANY_IS_ODD,
+                    width=6,
+                ),
+                Panel(
+                    id=20,
+                    title="Metrics behind",
+                    kind="stat",
+                    description="How far remote write is behind, at worst. Normal: seconds. Minutes: the store is "
+                    "slow or away; samples wait on disk for two hours, then are lost.",
+                    queries=(alloy.BEHIND_NOW,),
+                    unit="s",
+                    no_value="no Alloy scraped",
+                    steps=(Step("green"), Step("yellow", 60), Step("red", 600)),
+                    width=6,
+                ),
+                Panel(
+                    id=21,
+                    title="Taken in",
+                    kind="timeseries",
+                    description="OTLP records taken in, a second. Normal: what services emit. Nothing: they send "
+                    "elsewhere, or the receiver listens on localhost only.",
+                    queries=alloy.RECEIVED,
+                    unit="ops",
+                    no_value="no OTLP",
+                    links=(TO_HOST,),
+                    width=8,
+                ),
+                Panel(
+                    id=22,
+                    title="Not taken",
+                    kind="timeseries",
+                    description="OTLP records refused or failed on the way in, a second. Normal: 0. More: the memory "
+                    "limiter is at work, or what comes in can't be read.",
+                    queries=alloy.REFUSED,
+                    unit="ops",
+                    no_value="no OTLP",
+                    links=(TO_HOST,),
+                    width=8,
+                ),
+                Panel(
+                    id=23,
+                    title="Not sent",
+                    kind="timeseries",
+                    description="OTLP records that a store did not take, a second. Normal: 0. More: the address, the "
+                    "protocol or the tenant is wrong, or the store is full.",
+                    queries=alloy.UNSENT,
+                    unit="ops",
+                    no_value="no Alloy scraped",
+                    links=(TO_HOST,),
+                    width=8,
+                ),
+                Panel(
+                    id=24,
+                    title="Lines dropped by Loki's answers",
+                    kind="timeseries",
+                    description="Lines that Loki did not take, a second, by why. Normal: 0. rate_limited: raise the "
+                    "tenant's limit; line_too_long: shorten stacks; ingester_error: read Loki's log.",
+                    queries=(alloy.WRITE_DROPPED,),
+                    unit="ops",
+                    no_value="no Loki push",
+                    links=(TO_HOST,),
+                    width=8,
+                ),
+                Panel(
+                    id=25,
+                    title="Lines dropped in stages",
+                    kind="timeseries",
+                    description="Lines that a stage dropped, a second. Normal: what your rules drop. "
+                    "ratelimit_drop_stage on frontend_errors: a storm of browser errors, larger than what is told.",
+                    queries=(alloy.STAGE_DROPPED,),
+                    unit="ops",
+                    no_value="no Alloy scraped",
+                    links=(TO_HOST,),
+                    width=8,
+                ),
+                Panel(
+                    id=26,
+                    title="Queues in use",
+                    kind="timeseries",
+                    description="The share of each exporter's queue that is taken. Normal: near 0. At 1: records are "
+                    "refused; the store behind it is too slow.",
+                    queries=(alloy.QUEUE_USED,),
+                    unit="percentunit",
+                    no_value="no OTLP",
+                    most=1,
+                    steps=SHARE_USED,
+                    links=(TO_HOST,),
+                    width=8,
+                ),
+                Panel(
+                    id=27,
+                    title="Samples sent",
+                    kind="timeseries",
+                    description="Samples sent by remote write, given up and tried again, a second. Normal: only sent. "
+                    "Given up: the store refuses them; its log says why.",
+                    queries=(alloy.SAMPLES_SENT, alloy.SAMPLES_FAILED, alloy.SAMPLES_RETRIED),
+                    unit="ops",
+                    no_value="no remote write",
+                    links=(TO_HOST,),
+                    width=6,
+                ),
+                Panel(
+                    id=28,
+                    title="Samples pending",
+                    kind="timeseries",
+                    description="Samples that wait in the queue. Normal: jagged and low. Steady and high: the store "
+                    "takes fewer than come in.",
+                    queries=(alloy.SAMPLES_PENDING,),
+                    unit="none",
+                    no_value="no remote write",
+                    links=(TO_HOST,),
+                    width=6,
+                ),
+                Panel(
+                    id=29,
+                    title="Behind",
+                    kind="timeseries",
+                    description="How far remote write is behind. Normal: seconds. A ramp of one second a second: "
+                    "nothing is sent at all.",
+                    queries=(alloy.BEHIND,),
+                    unit="s",
+                    no_value="no remote write",
+                    steps=(Step("green"), Step("yellow", 60), Step("red", 600)),
+                    links=(TO_HOST,),
+                    width=6,
+                ),
+                Panel(
+                    id=30,
+                    title="Memory",
+                    kind="timeseries",
+                    description="Memory that an Alloy holds. Normal: flat, below its memory limiter. At it: records "
+                    "are refused; give it more, or run more of them.",
+                    queries=(alloy.MEMORY,),
+                    unit="bytes",
+                    no_value="no Alloy scraped",
+                    links=(TO_HOST,),
+                    width=6,
                 ),
             ),
         ),
