@@ -6,11 +6,12 @@ ignored, since a misspelt objective would be an alert that isn't there.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 import yaml
@@ -24,6 +25,10 @@ Link = Annotated[str, Meta(pattern=r"^https?://[^\s?#$]+$")]
 Secret = Annotated[str, Meta(pattern=r"^\$\{[A-Z_][A-Z0-9_]*\}$")]
 Tenant = Annotated[str, Meta(pattern=r"^[A-Za-z0-9!._*'()-]{0,150}$")]
 Duration = Annotated[str, Meta(pattern=r"^[1-9][0-9]*[smhd]$")]
+Address = Annotated[str, Meta(pattern=r"^(\$\{[A-Z_][A-Z0-9_]*\}|https?://[^\s$@]+)$")]
+Metric = Annotated[str, Meta(pattern=r"^([a-zA-Z_:][a-zA-Z0-9_:]*)?$")]
+Label = Annotated[str, Meta(pattern=r"^[a-z_]+$")]
+LabelValue = Annotated[str, Meta(pattern=r"^[^$]+$")]
 
 # At 14.4 times the budget, everything would have to fail for less: the page could never come.
 _LEAST_OBJECTIVE = 0.931
@@ -75,7 +80,7 @@ class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: Kind
     job: Name
-    metric: Annotated[str, Meta(pattern=r"^([a-zA-Z_:][a-zA-Z0-9_:]*)?$")] = ""
+    metric: Metric = ""
 
 
 class Tenants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,7 +136,7 @@ class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
     """A POST of JSON to ``url``, an address or a placeholder, with a bearer ``token`` where one is needed."""
 
     name: str
-    url: Annotated[str, Meta(pattern=r"^(\$\{[A-Z_][A-Z0-9_]*\}|https?://[^\s$@]+)$")]
+    url: Address
     token: Secret | None = None
 
     @property
@@ -149,9 +154,7 @@ ContactPoint = Email | Slack | PagerDuty | Webhook
 class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Alerts whose labels are those of ``match`` go ``to`` a contact point."""
 
-    match: Annotated[
-        dict[Annotated[str, Meta(pattern=r"^[a-z_]+$")], Annotated[str, Meta(pattern=r"^[^$]+$")]], Meta(min_length=1)
-    ]
+    match: Annotated[dict[Label, LabelValue], Meta(min_length=1)]
     to: str
 
 
@@ -260,9 +263,12 @@ class _Document:
         missing = re.fullmatch(r"Object missing required field `(.*)`", problem)
         if missing:
             problem = f"{missing[1]} is missing"
-        pattern = re.fullmatch(r"Expected `str` matching regex '(.*)'", problem)
-        if pattern:
-            problem = _MEANT.get(pattern[1].replace("\\\\", "\\"), f"expected a text like {pattern[1]}")
+        if problem.startswith("Expected `str` matching regex "):
+            problem = _MEANT[ast.literal_eval(problem.removeprefix("Expected `str` matching regex "))]
+        kind = re.fullmatch(r"Invalid (?:enum )?value '(.*)'", problem)
+        if kind:
+            known = _KINDS if path.startswith("$.exporters") else _CONTACTS
+            problem = f"no such kind{closest(kind[1], known) or ', there are ' + ', '.join(known)}"
         where = path.removeprefix("$").removeprefix(".")
         return f"{self._name}:{self.line(path)}: {f'{where}: ' if where else ''}{problem}"
 
@@ -271,17 +277,28 @@ _STRUCTS = (Values, Service, Latency, Exporter, Tenants, Datasources, Email, Sla
 _KEYS = sorted({field for struct in _STRUCTS for field in struct.__struct_fields__})
 
 
+_KINDS = get_args(Kind)
+_CONTACTS = [str(struct.__struct_config__.tag) for struct in get_args(ContactPoint)]
+
+
 def _pattern(kind: Any) -> str:
+    """The pattern of an annotated type."""
     meta: Meta = kind.__metadata__[0]
-    return meta.pattern or ""
+    return str(meta.pattern)
 
 
 _MEANT = {
     _pattern(Name): "expected a name of letters, digits and _ . : / -",
     _pattern(Link): "expected an http or https address without ? and #",
     _pattern(Secret): "expected ${NAME} of an environment variable; secrets don't stand in this file",
+    _pattern(Address): "expected an http or https address, or ${NAME} of an environment variable that holds one",
+    _pattern(Tenant): "expected a tenant, as X-Scope-OrgID takes it",
     _pattern(Duration): "expected a duration such as 30s, 5m or 4h",
+    _pattern(Metric): "expected the name of a metric",
+    _pattern(Label): "expected the name of a label",
+    _pattern(LabelValue): "expected the value of a label, without $",
 }
+"""What each pattern asks for, in words."""
 
 
 def _problems(values: Values) -> Iterator[tuple[str, str]]:
