@@ -252,7 +252,9 @@ def test_runbook_links_are_held_against_a_folder_of_pages(folder, capsys):
 
 
 def test_a_datasource_of_another_file_can_be_named(folder, capsys):
-    source = "apiVersion: 1\ndatasources:\n  - {name: T, uid: t, type: tempo, jsonData: {serviceMap: {datasourceUid: vm}}}\n"
+    source = (
+        "apiVersion: 1\ndatasources:\n  - {name: T, uid: t, type: tempo, jsonData: {serviceMap: {datasourceUid: vm}}}\n"
+    )
     write(**{"ds.yaml": source})
     assert run(capsys, "ds.yaml")[0] == 1
     assert run(capsys, "--datasource", "vm", "ds.yaml")[0] == 0

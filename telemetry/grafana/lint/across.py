@@ -94,7 +94,8 @@ def _link(place: Place, uids: set[str], tags: set[str], pages: Pages | None, *, 
     data = place.value
     url = data.get("url")
     if data.get("type") == "dashboards":
-        wanted = {tag for tag in data.get("tags") or [] if isinstance(tag, str)}
+        listed = data.get("tags")
+        wanted = {tag for tag in listed if isinstance(tag, str)} if isinstance(listed, list) else set()
         if not wanted and not data.get("asDropdown"):
             yield place.found(
                 "dead-link", "A link to dashboards by tag names a tag; without one it lists them all.", "notice"

@@ -86,14 +86,15 @@ def _managed(rule: Rule) -> Iterator[Finding]:
     uid = data.get("uid")
     if isinstance(uid, str) and not re.fullmatch(r"[A-Za-z0-9_-]{1,40}", uid):
         yield (rule.place / "uid").found("managed-alert", "A uid has at most 40 letters, digits, - and _.")
-    queries = [query for query in data.get("data") or [] if isinstance(query, dict)]
-    refs = {query.get("refId") for query in queries}
+    listed = data.get("data")
+    queries = [query for query in listed if isinstance(query, dict)] if isinstance(listed, list) else []
+    refs = {str(query.get("refId")) for query in queries}
     condition = data.get("condition")
     if isinstance(condition, str) and condition not in refs:
-        message = f"The condition {condition!r} is none of the queries {names({str(ref) for ref in refs})}."
+        message = f"The condition {condition!r} is none of the queries {names(refs)}."
         yield (rule.place / "condition").found("managed-alert", message)
     for index, query in enumerate(queries):
-        if query.get("datasourceUid") not in {"__expr__", "-100"} and "relativeTimeRange" not in query:
+        if str(query.get("datasourceUid")) not in {"__expr__", "-100"} and "relativeTimeRange" not in query:
             message = f"Query {query.get('refId')} has no relativeTimeRange."
             yield (rule.place / "data" / index).found("managed-alert", message)
 
@@ -111,10 +112,10 @@ def _order(group: Group) -> Iterator[Finding]:
 
 
 def _twice(groups: list[Group]) -> Iterator[Finding]:
-    seen: dict[tuple[str, str, object], Group] = {}
+    seen: dict[tuple[str, str, str], Group] = {}
     uids: dict[str, Rule] = {}
     for group in groups:
-        folder = group.place.value.get("folder") if group.managed else None
+        folder = str(group.place.value.get("folder")) if group.managed else ""
         first = seen.setdefault((_file(group.place), group.name, folder), group)
         if group.name and first is not group:
             yield group.place.found(

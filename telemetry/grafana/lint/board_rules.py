@@ -170,12 +170,8 @@ def _panel_source(board: Board, panel: Panel) -> Iterator[Finding]:
 
 
 def _units(panel: Panel) -> Iterator[Finding]:
-    settings = [
-        setting
-        for override in panel.overrides
-        for setting in override.get("properties", [])
-        if isinstance(setting, dict)
-    ]
+    listed = [override.get("properties") for override in panel.overrides]
+    settings = [each for few in listed if isinstance(few, list) for each in few if isinstance(each, dict)]
     reduce = panel.options.get("reduceOptions")
     if panel.kind == "stat" and isinstance(reduce, dict) and reduce.get("fields"):
         return  # shows texts, not numbers

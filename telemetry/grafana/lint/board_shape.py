@@ -146,7 +146,7 @@ def _readable(panel: Panel) -> Iterator[Finding]:
     if panel.kind != "timeseries":
         return
     unit = panel.field.get("unit")
-    if unit in _COUNTING and "min" not in panel.field:
+    if isinstance(unit, str) and unit in _COUNTING and "min" not in panel.field:
         yield panel.place.found("panel-min", "Let the axis begin at 0 (`min: 0`).")
     for target in panel.targets:
         if target.language in {"promql", "logql"} and target.legend in {"", "__auto"} and not target.hidden:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from telemetry.grafana.lint.documents import Document, Place
 from telemetry.grafana.lint.findings import Finding
-from telemetry.grafana.lint.walk import Container, containers, environment, mappings
+from telemetry.grafana.lint.walk import Container, containers, environment, listed, mappings
 
 NAMING_FLOOR: Final = (1, 142)
 """First VictoriaMetrics in which Prometheus naming of OTLP metrics doesn't leak a unit (VictoriaMetrics#10889)."""
@@ -84,12 +84,12 @@ def _storage(container: Container) -> Iterator[Finding]:
 
 
 def _mounts(data: dict[str, Any]) -> Iterator[str]:
-    for volume in data.get("volumes") or []:
+    for volume in listed(data.get("volumes")):
         if isinstance(volume, str) and ":" in volume:
             yield volume.split(":")[1]
         elif isinstance(volume, dict) and volume.get("type") != "tmpfs":
             yield str(volume.get("target", ""))
-    for mount in data.get("volumeMounts") or []:
+    for mount in listed(data.get("volumeMounts")):
         if isinstance(mount, dict):
             yield str(mount.get("mountPath", ""))
 
@@ -102,7 +102,7 @@ def _alloy_chart(place: Place) -> Iterator[Finding]:
     path = data.get("storagePath", "/tmp/alloy")  # noqa: S108  what the chart does when nothing is said
     mounts = data.get("mounts")
     extra = mounts.get("extra") if isinstance(mounts, dict) else None
-    paths = [str(mount.get("mountPath")) for mount in extra or [] if isinstance(mount, dict)]
+    paths = [str(mount.get("mountPath")) for mount in listed(extra) if isinstance(mount, dict)]
     if not any(str(path) == mount or str(path).startswith(f"{mount.rstrip('/')}/") for mount in paths):
         message = (
             f"Nothing is mounted at {path}, where Alloy keeps positions and the WAL of metrics: set storagePath, and "

@@ -91,7 +91,7 @@ def _loki_periods(place: Place, around: dict[str, Any]) -> Iterator[Finding]:
             if key in period:
                 message = f"{key!r} is no longer a field of a period: take it out."
                 yield (place / index / key).found("loki-leftover", message)
-        if period.get("store") in _LOKI_STORES:
+        if str(period.get("store")) in _LOKI_STORES:
             message = f"The store {period['store']!r} is gone: add a period from a day to come with store: tsdb."
             yield (place / index / "store").found("loki-leftover", message)
     dated = [(str(period.get("from")), index) for index, period in enumerate(periods) if isinstance(period, dict)]

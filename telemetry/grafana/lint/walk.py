@@ -27,6 +27,11 @@ def mappings(place: Place) -> Iterator[Place]:
                 yield from mappings(place / index)
 
 
+def listed(value: Any) -> list[Any]:
+    """``value`` if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
 class Variable(msgspec.Struct, frozen=True):
     """An environment variable; a value from a secret is written ``secret:name/key``."""
 
