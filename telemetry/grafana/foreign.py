@@ -75,13 +75,98 @@ FLUX: Final = _exporter(
     ),
 )
 
+_COMPONENT = "component_id component_path"
+_SCOPE = "otel_scope_name otel_scope_schema_url otel_scope_version"
+_QUEUE = f"{_COMPONENT} data_type exporter {_SCOPE}"
+_UNSENT = f"{_COMPONENT} error_permanent error_type exporter {_SCOPE} server_address server_port url_path"
+_RECEIVER = f"{_COMPONENT} receiver transport {_SCOPE}"
+_REMOTE = f"{_COMPONENT} remote_name url"
+
 ALLOY: Final = _exporter(
     "alloy",
-    prefixes=("alloy_", "loki_process_"),
+    prefixes=("alloy_", "loki_process_", "loki_write_", "otelcol_", "prometheus_remote_storage_"),
     source="Alloy 1.18, read from its /metrics; a drop counter is there from the first dropped line on",
     rows=(
         ("alloy_build_info", "info", "branch goarch goos goversion revision tags version"),
-        ("loki_process_dropped_lines_total", "counter", "component_id component_path reason"),
+        ("alloy_component_controller_running_components", "gauge", "controller_id controller_path health_type"),
+        ("alloy_config_last_load_successful", "gauge", ""),
+        ("alloy_resources_process_resident_memory_bytes", "gauge", ""),
+        ("loki_process_dropped_lines_total", "counter", f"{_COMPONENT} reason"),
+        ("loki_write_dropped_entries_total", "counter", f"{_COMPONENT} host reason tenant"),
+        ("otelcol_exporter_queue_capacity", "gauge", _QUEUE),
+        ("otelcol_exporter_queue_size", "gauge", _QUEUE),
+        ("otelcol_exporter_send_failed_log_records_total", "counter", _UNSENT),
+        ("otelcol_exporter_send_failed_spans_total", "counter", _UNSENT),
+        ("otelcol_receiver_accepted_log_records_total", "counter", _RECEIVER),
+        ("otelcol_receiver_accepted_metric_points_total", "counter", _RECEIVER),
+        ("otelcol_receiver_accepted_spans_total", "counter", _RECEIVER),
+        ("otelcol_receiver_failed_log_records_total", "counter", _RECEIVER),
+        ("otelcol_receiver_failed_metric_points_total", "counter", _RECEIVER),
+        ("otelcol_receiver_failed_spans_total", "counter", _RECEIVER),
+        ("otelcol_receiver_refused_log_records_total", "counter", _RECEIVER),
+        ("otelcol_receiver_refused_metric_points_total", "counter", _RECEIVER),
+        ("otelcol_receiver_refused_spans_total", "counter", _RECEIVER),
+        ("prometheus_remote_storage_queue_highest_sent_timestamp_seconds", "gauge", _REMOTE),
+        ("prometheus_remote_storage_queue_highest_timestamp_seconds", "gauge", _REMOTE),
+        ("prometheus_remote_storage_samples_failed_total", "counter", _REMOTE),
+        ("prometheus_remote_storage_samples_pending", "gauge", _REMOTE),
+        ("prometheus_remote_storage_samples_retried_total", "counter", _REMOTE),
+        ("prometheus_remote_storage_samples_total", "counter", _REMOTE),
+    ),
+)
+
+_FILESYSTEM = "device device_error fstype mountpoint"
+
+NODE: Final = _exporter(
+    "node_exporter",
+    prefixes=("node_",),
+    source="node_exporter 1.12, read from its /metrics; what it takes from netstat and vmstat it calls untyped",
+    rows=(
+        ("node_boot_time_seconds", "gauge", ""),
+        ("node_cpu_seconds_total", "counter", "cpu mode"),
+        ("node_disk_io_time_seconds_total", "counter", "device"),
+        ("node_disk_read_bytes_total", "counter", "device"),
+        ("node_disk_written_bytes_total", "counter", "device"),
+        ("node_filefd_allocated", "gauge", ""),
+        ("node_filefd_maximum", "gauge", ""),
+        ("node_filesystem_avail_bytes", "gauge", _FILESYSTEM),
+        ("node_filesystem_files", "gauge", _FILESYSTEM),
+        ("node_filesystem_files_free", "gauge", _FILESYSTEM),
+        ("node_filesystem_size_bytes", "gauge", _FILESYSTEM),
+        ("node_load1", "gauge", ""),
+        ("node_memory_MemAvailable_bytes", "gauge", ""),
+        ("node_memory_MemTotal_bytes", "gauge", ""),
+        ("node_netstat_Tcp_OutSegs", "counter", ""),
+        ("node_netstat_Tcp_RetransSegs", "counter", ""),
+        ("node_network_receive_bytes_total", "counter", "device"),
+        ("node_network_receive_drop_total", "counter", "device"),
+        ("node_network_receive_errs_total", "counter", "device"),
+        ("node_network_transmit_bytes_total", "counter", "device"),
+        ("node_network_transmit_drop_total", "counter", "device"),
+        ("node_network_transmit_errs_total", "counter", "device"),
+        ("node_pressure_cpu_waiting_seconds_total", "counter", ""),
+        ("node_pressure_io_waiting_seconds_total", "counter", ""),
+        ("node_pressure_memory_waiting_seconds_total", "counter", ""),
+        ("node_timex_offset_seconds", "gauge", ""),
+        ("node_uname_info", "info", "domainname machine nodename release sysname version"),
+        ("node_vmstat_oom_kill", "counter", ""),
+        ("node_vmstat_pgmajfault", "counter", ""),
+        ("node_vmstat_pswpin", "counter", ""),
+        ("node_vmstat_pswpout", "counter", ""),
+    ),
+)
+
+PROCESS: Final = _exporter(
+    "process",
+    prefixes=("process_",),
+    source="what Prometheus' client libraries tell of their process, on Linux",
+    rows=(
+        ("process_cpu_seconds_total", "counter", ""),
+        ("process_max_fds", "gauge", ""),
+        ("process_open_fds", "gauge", ""),
+        ("process_resident_memory_bytes", "gauge", ""),
+        ("process_start_time_seconds", "gauge", ""),
+        ("process_virtual_memory_bytes", "gauge", ""),
     ),
 )
 
@@ -124,7 +209,7 @@ OTHERS: Final = _exporter(
     ),
 )
 
-EXPORTERS: Final[tuple[Exporter, ...]] = (SCRAPER, FLUX, ALLOY, LOKI, TEMPO, VICTORIA_METRICS, OTHERS)
+EXPORTERS: Final[tuple[Exporter, ...]] = (SCRAPER, FLUX, ALLOY, NODE, PROCESS, LOKI, TEMPO, VICTORIA_METRICS, OTHERS)
 """All exporters; one that is missing here is not checked at all."""
 
 

@@ -33,8 +33,8 @@ EXPOSITIONS = Path(__file__).parents[1] / "expositions"
 # A kernel without pressure stall information has nothing to tell.
 NO_PRESSURE = not Path("/proc/pressure/cpu").exists()
 
-# `fleetglass probe` pushes it once for each run, by itself; its own tests read it back.
-OF_THE_PROBE = {name for name in METRICS if name.startswith("telemetry_probe_")}
+# `fleetglass probe` pushes its sample once for each run, and workers tell of jobs: their own tests read them back.
+ELSEWHERE = {name for name in METRICS if name.startswith(("telemetry_probe_", "fleet_"))}
 
 
 def cases(language: str, *, rests_at_zero: bool = False) -> list[object]:
@@ -161,7 +161,7 @@ class TestVictoriaMetrics:
                 if label == "job":
                     assert values["job"] in offered
 
-    @pytest.mark.parametrize("name", sorted(set(METRICS) - OF_THE_PROBE))
+    @pytest.mark.parametrize("name", sorted(set(METRICS) - ELSEWHERE))
     def test_a_metric_of_the_catalogue_is_told_by_running_code(self, scraped: Scraped, name: str) -> None:
         sample = f"{name}_count" if METRICS[name].kind == "histogram" else name
         found = scraped.store.query(f'{sample}{{job="{scraped.busy.job}"}}')
