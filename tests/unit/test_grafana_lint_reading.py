@@ -26,10 +26,12 @@ from telemetry.grafana.lint.documents import (
 from telemetry.grafana.lint.run import File, lint
 from telemetry.grafana.lint.things import language_of, seconds
 from telemetry.grafana.lint.variables import AUTO, RATE_INTERVAL, filled
-from telemetry.grafana.queries.frontend import LOGQL, PROMQL
+from telemetry.grafana.queries.frontend import LOGQL as OURS
+from telemetry.grafana.queries.frontend import PROMQL
 from tests.lint_cases import alerts, configurations
 from tests.lint_cases.boards import v2
 from tests.lint_cases.case import BOARD, board, rules
+from tests.lint_cases.grammar import LOGQL, LOGQL_BAD, TRACEQL, TRACEQL_BAD, WITH_VARIABLES
 
 # --- lines
 
@@ -177,55 +179,13 @@ def test_a_division_by_what_may_be_0_is_found(text, unsafe):
 
 # --- LogQL
 
-GOOD = [
-    '{a="b"}',
-    '{a=~"$x", b!="c"} |= "x" or "y" != `z` |~ "re" !~ "no" |> "<_> a <_>" !> "b"',
-    '{a="b"} | json | logfmt --strict --keep-empty | pattern "<a> <_>" | regexp "(?P<x>.)" | unpack | decolorize',
-    '{a="b"} | json x="y.z", w | line_format "{{.x}}" | label_format a=b, c="{{.d}}" | drop a, b="c" | keep x',
-    '{a="b"} | x > 5 and (y <= 10ms or z = "q") | w != "" , v >= 1.5KiB | u == 3',
-    '{a="b"} |= ip("10.0.0.0/8") | addr = ip("10.0.0.1")',
-    'sum by (x, y) (count_over_time({a="b"} |= "x" [5m] offset 1h))',
-    'sum(rate({a="b"} [$__auto])) without (z)',
-    'quantile_over_time(0.99, {a="b"} | json | unwrap duration(t) | __error__="" [1m]) by (host)',
-    'topk(10, sum by (k) (bytes_over_time(({a="b"} | logfmt)[1h30m])))',
-    'sum(rate({a="b"}[1m])) / on (x) group_left (y) sum(rate({c="d"}[1m])) > bool 0.5 unless vector(1)',
-    'label_replace(rate({a="b"}[1m]), "x", "$1", "y", "(.*)")',
-    'absent_over_time({a="b"}[5m]) # a comment\n or vector(0)',
-    'count_over_time({a="b"} [5m] |= "x")',
-    '{a="b"} | $filter | ${stage:raw}',
-    '-sum(rate({a="b"}[1m])) * 2 ^ 3 % 4',
-]
-BAD = [
-    ('{a="b"', "',' or '}'"),
-    ("{a=b}", "in quotes"),
-    ("{a='b'}", "a quote at character 4"),
-    ('{"a"="b"}', "a label was expected in the selector"),
-    ('{a="b"} |= x', "in quotes"),
-    ('{a="b"} | nothing', "no stage is called 'nothing'"),
-    ('{a="b"} | x 5', "no stage is called 'x'"),
-    ('{a="b"} | unwrap', "a label was expected after unwrap"),
-    ('{a="b"} | keep', "a label was expected"),
-    ('{a="b"} | label_format a', "'=' was expected"),
-    ('count_over_time({a="b"})', "a range such as [$__auto]"),
-    ('sum_over_time({a="b"}[5m])', "needs `| unwrap label`"),
-    ("rate(x[5m])", "a stream selector was expected in rate"),
-    ('topk({a="b"})', "topk takes a number first"),
-    ('quantil(0.9, {a="b"})', "no function is called 'quantil'"),
-    ('sum by x (rate({a="b"}[1m]))', "'(' was expected"),
-    ('sum(rate({a="b"}[1m])', "')' was expected"),
-    ('{a="b"} foo', "an operator or the end was expected"),
-    ('{a="b"} | x="y" ;', "has no meaning"),
-    ("", "was expected"),
-    ("(" * 50_000, "nested too deeply"),
-]
 
-
-@pytest.mark.parametrize("text", [*GOOD, *(query.expression for query in LOGQL)])
+@pytest.mark.parametrize("text", [*LOGQL, *WITH_VARIABLES, *(query.expression for query in OURS)])
 def test_logql_can_be_read(text):
     assert not logql.read(text).problem
 
 
-@pytest.mark.parametrize(("text", "says"), BAD, ids=[text[:40] for text, _ in BAD])
+@pytest.mark.parametrize(("text", "says"), LOGQL_BAD, ids=[text[:40] for text, _ in LOGQL_BAD])
 def test_what_is_no_logql_is_told(text, says):
     read = logql.read(text)
     assert read.tree is None
@@ -266,24 +226,14 @@ def test_durations_are_seconds(text, found):
     assert seconds(text) == found
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("{}", ""),
-        ('{ resource.service.name = "a" && duration > 1s } | rate() by (span.http.route)', ""),
-        ('{ span."a b" =~ "x" } >> { status = error } | select(.x)', ""),
-        ("{ .x = -1 || !(.y != nil) }", ""),
-        ("{ status = }", "after '='"),
-        ("{ status = && .x = 1 }", "after '='"),
-        ('{ .x = "y }', "is not closed"),
-        ("{ .x = 1 ", "is not closed"),
-        ("{ .x = 1 ) }", "closes nothing"),
-    ],
-)
-def test_traceql_has_its_braces_quotes_and_values(text, says):
-    problem = traceql.problem(text)
-    assert says in problem
-    assert bool(says) == bool(problem)
+@pytest.mark.parametrize(("text", "says"), TRACEQL_BAD)
+def test_what_is_no_traceql_is_told(text, says):
+    assert says in traceql.problem(text)
+
+
+@pytest.mark.parametrize("text", TRACEQL)
+def test_traceql_can_be_read(text):
+    assert not traceql.problem(text)
 
 
 def test_headings_become_anchors_as_on_github():

@@ -208,6 +208,8 @@ class _Reader:
     def operand(self) -> Node:
         token = self.next
         if self.found("-", "+"):
+            if self.next.kind not in {"number", "variable"}:
+                raise self.wrong("a number was expected after the sign")
             return self.operand()
         if self.found("("):
             inner = self.expression()
