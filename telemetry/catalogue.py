@@ -22,6 +22,11 @@ OVERFLOW_VALUE = "__other__"
 # (opentelemetry.io/docs/specs/semconv/http/http-metrics).
 HTTP_DURATION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 
+JOB_WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+"""From a claim at once to a queue that is stuck, in seconds."""
+JOB_RUN_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 10_800.0, 43_200.0)
+"""From a call to a night's training, in seconds."""
+
 
 class MetricSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One metric family.
@@ -52,6 +57,7 @@ class MetricSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 LABELS: dict[str, str] = {
     "cause": "`expired`, `evicted`, `shutdown`, `adopted` (its opener was gone) or `store_lost`",
+    "group": "group of workers, empty where a job belongs to none",
     "http_request_method": "request method in capitals, `_OTHER` when it is not a known one",
     "http_route": "route template (`/users/{id}`), `unmatched` when no route took the request",
     "http_response_status_code": "status code of the response, as three digits",
@@ -59,12 +65,14 @@ LABELS: dict[str, str] = {
     "kind": "what the browser caught: `error`, `unhandledrejection`, `react`, `other`",
     "label": "name of the label whose values went over the limit",
     "metric": "name of the metric that was guarded",
+    "outcome": "of a run: `success`, `failure`, `cancelled`, or `lost` (its completion was fenced off)",
     "reason": "why: of a dropped record one of the ledger's closed list; of noise `extension`, `script_error` or "
     "`resize_observer`; of a store's error `timeout`, `connection`, `refused` or `late`",
     "result": "of a report `accepted` (logged), `duplicate` (counted as a repeat), `noise`, or why it was refused; of "
     "a stack `resolved`, `unmapped` (no map knows it), `dropped` (too many waited) or `failed`",
     "signal": "`logs`, `traces` or `metrics`",
     "sink": "name of the network sink",
+    "tag": "tag of a job, by which workers choose",
     "transport": "`event_stream` or `websocket`",
     "version": "version of this library",
     "where": "part of the library that reported the fault",
@@ -79,6 +87,38 @@ def _index(*specs: MetricSpec) -> dict[str, MetricSpec]:
 _ROW = ("signal", "sink")
 
 METRICS: dict[str, MetricSpec] = _index(
+    MetricSpec(
+        name="fleet_job_clock_skew_total",
+        kind="counter",
+        labels=("tag",),
+        help="Jobs that were claimed before they were due by the database's clock; their wait counts as 0.",
+        origin="telemetry.worker.jobs",
+    ),
+    MetricSpec(
+        name="fleet_job_executed_total",
+        kind="counter",
+        labels=("tag", "group", "outcome"),
+        help="Runs of jobs that ended, by how.",
+        origin="telemetry.worker.jobs",
+    ),
+    MetricSpec(
+        name="fleet_job_run_seconds",
+        kind="histogram",
+        unit="seconds",
+        labels=("tag", "group", "outcome"),
+        buckets=JOB_RUN_BUCKETS,
+        help="Time from the claim of a job to the end of its run.",
+        origin="telemetry.worker.jobs",
+    ),
+    MetricSpec(
+        name="fleet_job_wait_seconds",
+        kind="histogram",
+        unit="seconds",
+        labels=("tag", "group"),
+        buckets=JOB_WAIT_BUCKETS,
+        help="Time from when a job was due to its first claim, by the database's clock.",
+        origin="telemetry.worker.jobs",
+    ),
     MetricSpec(
         name="frontend_errors_total",
         kind="counter",
