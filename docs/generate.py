@@ -253,6 +253,25 @@ def settings_page() -> str:
     return "".join(parts)
 
 
+def dashboards_page() -> str:
+    """Every dashboard: its question, its rows and what each panel says."""
+    from telemetry.grafana.boards import BOARDS
+
+    parts = [
+        "# Dashboards\n\n",
+        _NOTE.format(source="`telemetry/grafana/boards/`"),
+        "Every panel says what it shows, what is normal, and what to do when it isn't. How to use them is in\n",
+        "[dashboards](../dashboards.md). A number is the panel's id, which links and images name.\n",
+    ]
+    for board in BOARDS:
+        parts += [f"\n## {board.title}\n\n{board.description} Its uid is `{board.uid}`.\n"]
+        for row in board.rows:
+            rows = ((str(panel.id), panel.title, panel.description) for panel in row.panels)
+            closed = " Closed until it is opened." if row.collapsed else ""
+            parts += [f"\n### {row.title}\n\n{row.about}{closed}\n\n", table(("", "panel", "what it says"), rows)]
+    return "".join(parts)
+
+
 # What an export of a module is, by the family of the component that it comes from.
 _ALLOY_EXPORTS = {
     "otelcol": "An input: takes what `otelcol` components send.",
@@ -300,6 +319,7 @@ def pages() -> dict[Path, str]:
     modules = sorted((ROOT / ALLOY_MODULES).glob("*.alloy"))
     return {
         PAGES / "api.md": api_page(),
+        PAGES / "dashboards.md": dashboards_page(),
         PAGES / "metrics.md": metrics_page(),
         PAGES / "settings.md": settings_page(),
         **{ALLOY_PAGES / f"{each.stem}.md": alloy_page(each.relative_to(ROOT)) for each in modules},
