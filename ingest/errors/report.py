@@ -59,7 +59,8 @@ class _Wire(msgspec.Struct):
     repeat: Any = None
 
 
-_decoder = msgspec.json.Decoder(_Wire)
+_wire = msgspec.json.Decoder(_Wire)
+_report = msgspec.json.Decoder(Report)
 
 
 def is_readable(content_type: bytes) -> bool:
@@ -74,14 +75,20 @@ def read(body: bytes) -> Report:
     """Read one report; raises ``Unreadable`` for anything but a JSON object nested less than about 1,000 deep."""
     body = body.removeprefix(_BOM)
     try:
-        return _report(_decode(body))
+        try:
+            report = _report.decode(body)
+            if 1 <= report.repeat <= MAX_REPEAT and (report.trace_id is None or _is_trace_id(report.trace_id)):
+                return report
+        except msgspec.DecodeError:  # not as our own client writes it
+            pass
+        return _coerced(_decode(body))
     except RecursionError:
         raise Unreadable("The body is nested too deeply.") from None
 
 
 def _decode(body: bytes) -> _Wire:
     try:
-        return _decoder.decode(body)
+        return _wire.decode(body)
     except msgspec.DecodeError:
         # Half surrogates, raw newlines in strings, NaN and numbers without end are refused by msgspec and
         # understood by the standard library: https://github.com/getsentry/relay/issues/5833
@@ -118,7 +125,7 @@ def _integer(digits: str) -> float:
     return int(digits) if len(digits) <= 20 else float(digits)
 
 
-def _report(wire: _Wire) -> Report:
+def _coerced(wire: _Wire) -> Report:
     return Report(
         kind=_kind(wire.kind),
         message=as_text(wire.message),
@@ -157,7 +164,11 @@ def _repeat(value: Any) -> int:
 
 def as_trace_id(value: Any) -> str | None:
     """32 lowercase hex digits, not all of them 0; None for anything else."""
-    if not isinstance(value, str) or len(value) != _TRACE_ID_CHARACTERS:
+    if not isinstance(value, str):
         return None
     digits = value.lower()
-    return digits if _HEX.issuperset(digits) and digits != "0" * _TRACE_ID_CHARACTERS else None
+    return digits if _is_trace_id(digits) else None
+
+
+def _is_trace_id(text: str) -> bool:
+    return len(text) == _TRACE_ID_CHARACTERS and _HEX.issuperset(text) and text != "0" * _TRACE_ID_CHARACTERS
