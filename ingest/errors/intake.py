@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Literal
 
@@ -58,9 +58,9 @@ class Intake:
             if self._sourcemaps is not None:
                 await asyncio.to_thread(self._sourcemaps.close)
 
-    async def admit(self, principal: Principal) -> Decision:
+    def admit(self, principal: Principal) -> Awaitable[Decision]:
         """Whether a report of ``principal`` may come in now. Limits are a person's, whatever the workspace."""
-        return await self._limits.admit(principal.email)
+        return self._limits.admit(principal.email)
 
     def give_back(self, principal: Principal) -> None:
         """Undo ``admit``: what came held no report."""

@@ -125,10 +125,9 @@ class Limits:
 
     def _arm(self, delay: float) -> None:
         """Look again in ``delay`` seconds; in an empty context, since a closing line belongs to no request."""
-        loop = asyncio.get_running_loop()
-        if self._timer is None or self._loop is not loop:
-            self._loop = loop
-            self._timer = loop.call_later(delay, self._tick, context=Context())
+        if self._timer is None or self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.get_running_loop()
+            self._timer = self._loop.call_later(delay, self._tick, context=Context())
 
     def _tick(self) -> None:
         self._timer = None

@@ -26,12 +26,15 @@ def bearer(scope: Mapping[str, Any]) -> bytes | None:
 
 def only_bearer(scope: Mapping[str, Any]) -> bytes | None:
     """As ``bearer``, but ``Denied`` for several ``Authorization`` headers."""
-    found = values(scope, b"authorization")
-    if len(found) > 1:
-        raise Denied("several Authorization headers")
-    if not found:
+    found: bytes | None = None
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            if found is not None:
+                raise Denied("several Authorization headers")
+            found = value
+    if found is None:
         return None
-    scheme, _, token = found[0].partition(b" ")
+    scheme, _, token = found.partition(b" ")
     token = token.strip()
     return token if scheme.lower() == b"bearer" and token else None
 
