@@ -15,7 +15,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
 import telemetry
-from telemetry import testing, web
+from telemetry import testing, web, worker
 
 
 def configuration() -> None:
@@ -156,3 +156,17 @@ def captured(telemetry_captured: testing.Captured) -> None:
     for sample in telemetry_captured.samples:
         assert_type(sample, testing.Sample)
         assert_type(sample.value, float)
+
+
+def jobs() -> None:
+    with telemetry.bind(), worker.enqueue_span("gpu", job_id=1) as column:
+        assert_type(column, dict[str, str])
+    assert_type(worker.carry(), dict[str, str])
+    for brought in (worker.read(column), worker.read("{}"), worker.read(None), worker.read_columns("00-…", None)):
+        assert_type(brought, worker.Carrier)
+        assert_type(brought.redelivered, bool)
+    with worker.job_span(column, job_id="1", tag="gpu", group="heavy", waited=0.5, attempt=2) as run:
+        assert_type(run, worker.Run)
+        assert_type(run.carrier, dict[str, str])
+        run.outcome = "cancelled"
+    assert set(worker.OUTCOMES) >= {"success", "failure"}
