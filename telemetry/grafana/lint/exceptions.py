@@ -40,13 +40,11 @@ class Exclusion(msgspec.Struct, frozen=True):
 
 def _fits(entry: Mapping[str, Any], finding: Finding, titles: Mapping[str, str]) -> bool:
     """Whether all that an entry says is true of ``finding``; ``targetIdx`` is read as the whole panel."""
-    parts = finding.where.split(", ", 1)
+    parts = finding.where.split(", ")
     for key, value in entry.items():
-        if key == "dashboard" and value not in (parts[0], titles.get(parts[0])):
+        if key == "dashboard" and all(value not in (part, titles.get(part)) for part in parts):
             return False
-        if key == "panel" and not re.search(
-            rf", panel ({re.escape(str(value))}\b|\d+ {re.escape(repr(value))}$)", finding.where
-        ):
+        if key == "panel" and not _is_panel(str(value), finding.where):
             return False
         if key == "alert" and value != finding.where:
             return False
@@ -55,6 +53,11 @@ def _fits(entry: Mapping[str, Any], finding: Finding, titles: Mapping[str, str])
         if key == "file" and not PurePath(finding.file).match(str(value)):
             return False
     return True
+
+
+def _is_panel(name: str, where: str) -> bool:
+    """Whether ``name`` is the id or the title of the panel that a finding names."""
+    return re.search(rf", panel ({re.escape(name)} |(\d+ )?{re.escape(repr(name))}$)", where) is not None
 
 
 def read(document: Document) -> tuple[list[Exclusion], list[Finding]]:
