@@ -314,12 +314,33 @@ def alloy_page(path: Path) -> str:
     return "".join(parts)
 
 
+def lint_page() -> str:
+    """Every rule of ``fleetglass grafana lint``, by what it looks at."""
+    from telemetry.grafana.lint.rulebook import RULES
+
+    parts = [
+        "# Rules of lint\n\n",
+        _NOTE.format(source="`telemetry/grafana/lint/rulebook.py`"),
+        "What `fleetglass grafana lint` asks for, and why. How to use it, and how to make exceptions, is in\n",
+        "[linting](../grafana-lint.md). A rule from dashboard-linter is one of grafana/dashboard-linter 0.2.\n",
+    ]
+    for group in dict.fromkeys(rule.group for rule in RULES.values()):
+        rows = (
+            (f"`{rule.name}`", rule.level, rule.about, rule.why, rule.source or "–")
+            for rule in RULES.values()
+            if rule.group == group
+        )
+        parts += [f"\n## {group}\n\n", table(("rule", "level", "asks for", "why", "known from"), rows)]
+    return "".join(parts)
+
+
 def pages() -> dict[Path, str]:
     """Every generated page by its path in the repository."""
     modules = sorted((ROOT / ALLOY_MODULES).glob("*.alloy"))
     return {
         PAGES / "api.md": api_page(),
         PAGES / "dashboards.md": dashboards_page(),
+        PAGES / "lint.md": lint_page(),
         PAGES / "metrics.md": metrics_page(),
         PAGES / "settings.md": settings_page(),
         **{ALLOY_PAGES / f"{each.stem}.md": alloy_page(each.relative_to(ROOT)) for each in modules},

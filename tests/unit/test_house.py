@@ -78,7 +78,7 @@ def test_public_names_resolve_and_are_listed() -> None:
         _ = telemetry.nonesuch
 
 
-@pytest.mark.parametrize("page", ["api.md", "dashboards.md", "metrics.md", "settings.md"])
+@pytest.mark.parametrize("page", ["api.md", "dashboards.md", "lint.md", "metrics.md", "settings.md"])
 def test_reference_page_is_what_make_docs_writes(page: str) -> None:
     path = reference.PAGES / page
     assert (ROOT / path).read_text(encoding="utf-8") == reference.pages()[path], (
