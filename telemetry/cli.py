@@ -42,6 +42,11 @@ COMMANDS: Mapping[str, Command] = {
         "grafana",
     ),
     "serve": Command("take browser errors over HTTP and write one log line each", "ingest.serve:command", "ingest"),
+    "stack": Command(
+        "Grafana, Loki, Tempo, VictoriaMetrics and Alloy on this machine: up, down, status",
+        "telemetry.stack.command:command",
+        "grafana",
+    ),
     "probe": Command("send a trace, a line and a metric, and read them back", "telemetry.probe.command:command"),
 }
 

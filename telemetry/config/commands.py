@@ -16,6 +16,10 @@ def _probe(name: str, env: str, kind: Kind, doc: str, *, secret: bool = False) -
     return Setting(name, (env,), kind, default, doc, "Reading back, for commands", section="command", secret=secret)
 
 
+def _stack(name: str, env: str, kind: Kind, doc: str) -> Setting:
+    return Setting(name, (env,), kind, None, doc, "Stack, for commands", section="command")
+
+
 def _development(name: str, env: str, kind: Kind, default: object, doc: str) -> Setting:
     return Setting(name, (env,), kind, default, doc, "Development", section="command")
 
@@ -43,6 +47,10 @@ COMMANDS: tuple[Setting, ...] = (
     _probe("query_headers", "FLEETGLASS_QUERY_HEADERS", kinds.headers(), secret=True,
         doc="Headers for reading alone: `authorization=Basic%20…,x-scope-orgid=team`. What a push to the same host "
         "carries is sent without saying."),
+
+    _stack("stack_dir", "FLEETGLASS_STACK_DIR", kinds.text(),
+        "Where `fleetglass stack` keeps configuration, data and logs. Unset: `fleetglass/stack` in the user's data "
+        "directory (`~/.local/share`)."),
 
     _development("backends_dir", "FLEETGLASS_BACKENDS_DIR", kinds.text(), None,
         "Where the backends that our own tests talk to are built and kept. Unset: the user's cache directory."),

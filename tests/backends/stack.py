@@ -146,6 +146,8 @@ storage:
     backend: local
     wal: {{path: ./data/wal}}
     local: {{path: ./data/blocks}}
+live_store: {{wal: {{path: ./data/live-store}}, shutdown_marker_dir: ./data/shutdown-marker}}
+backend_scheduler: {{local_work_path: ./data/scheduler}}
 memberlist: {{bind_addr: ["127.0.0.1"], bind_port: {gossip}}}
 usage_report: {{reporting_enabled: false}}
 """
