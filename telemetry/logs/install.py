@@ -120,12 +120,15 @@ def takeover() -> None:
     """Bring uvicorn's, granian's and gunicorn's loggers under ours, also after they configured themselves.
 
     Their console handlers go; their records reach the root logger. Each request is logged once: where our
-    middleware writes access lines, the server's are left out. Does nothing before ``setup()``.
+    middleware writes access lines, the server's are left out, and a server's that were switched off stay off.
+    Does nothing before ``setup()``.
     """
     if _installed is None:
         return
     for name in SERVER_LOGGERS:
         logger = logging.getLogger(name)
+        if name in ACCESS_LOGGERS and not logger.handlers and not logger.propagate:
+            continue  # uvicorn asks whether anybody listens, and makes no record then: access_log=False
         consoles = [h for h in logger.handlers if _is_console(h)]
         if consoles or not logger.propagate:
             _installed.servers_before[name] = (consoles, logger.propagate)

@@ -293,6 +293,23 @@ def test_shutdown_leaves_no_hook_of_ours_in_logging(telemetry_receiver: Receiver
     assert not any(type(h).__module__.startswith("telemetry.") for h in logging.getLogger().handlers)
 
 
+def test_access_lines_of_a_server_that_are_switched_off_stay_off(telemetry_receiver: Receiver) -> None:
+    from uvicorn import Config
+
+    with start(telemetry_receiver) as tel:
+        server = logging.getLogger("uvicorn.access")
+        handlers, server.handlers = server.handlers, []  # pytest's own may be among them
+        try:
+            Config("app:app", access_log=False, log_config=None)
+            takeover()
+            assert not server.hasHandlers()  # what uvicorn asks before it makes a record
+            server.info("GET /")
+        finally:
+            server.handlers, server.propagate = handlers, True
+        assert tel.flush(30)
+    assert fields(telemetry_receiver) == []
+
+
 def test_a_console_that_a_newer_configuration_replaced_does_not_come_back(capsys: pytest.CaptureFixture[str]) -> None:
     logging.getLogger().addHandler(logging.StreamHandler(sys.stdout))
     with telemetry.setup(service="shop", metrics_exporter="none"):
