@@ -14,6 +14,7 @@ class Item(NamedTuple):
     at: float
 
 
+_COST = Item._fields.index("cost")
 item = tuple.__new__  # what Item() does, for half its price
 
 
@@ -30,16 +31,15 @@ class Buffer:
     def take(self, max_bytes: int) -> list[Item]:
         """The oldest items whose costs fit ``max_bytes``, at least one where there is any."""
         items: list[Item] = []
-        total = 0
-        while self._items:
-            if items and total + self._items[0].cost > max_bytes:
+        queue, room = self._items, max_bytes
+        while queue:
+            room -= queue[0][_COST]
+            if room < 0 and items:
                 break
-            item = self._items.popleft()
-            items.append(item)
-            total += item.cost
+            items.append(queue.popleft())
         return items
 
 
 def cost_of(items: list[Item]) -> int:
     """The bytes that ``items`` are said to cost together."""
-    return sum(item.cost for item in items)
+    return sum([item[_COST] for item in items])
