@@ -278,7 +278,7 @@ def _thresholds(steps: tuple[Step, ...]) -> JSON:
 
 def _curve(panel: Panel) -> JSON:
     """How series are drawn: gaps stay gaps, since a source that was away did not report the value before it."""
-    return {
+    made: JSON = {
         "drawStyle": "line",
         "lineInterpolation": "linear",
         "lineWidth": 1,
@@ -299,6 +299,7 @@ def _curve(panel: Panel) -> JSON:
         "hideFrom": {"legend": False, "tooltip": False, "viz": False},
         "thresholdsStyle": {"mode": "line" if panel.steps else "off"},
     }
+    return made if panel.reach is None else {**made, "axisSoftMax": panel.reach}
 
 
 def _stat_options(panel: Panel) -> JSON:
@@ -323,12 +324,11 @@ def _timeseries_options(_: Panel) -> JSON:
 
 
 def _table_options(panel: Panel) -> JSON:
-    by_value = next((column.title for column in panel.columns if column.unit), "")
     return {
         "frameIndex": 0,
         "showHeader": True,
         "cellHeight": "sm",
-        "sortBy": [{"displayName": by_value, "desc": True}] if by_value else [],
+        "sortBy": [{"displayName": panel.sorted_by, "desc": True}] if panel.sorted_by else [],
     }
 
 

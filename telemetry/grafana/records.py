@@ -126,8 +126,10 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """A panel. ``id`` stays the same for good, since links and images name it.
 
     ``description`` says what is shown, what is normal, and what to do when it isn't. ``unit`` is Grafana's name of
-    one, ``no_value`` what stands there when there is nothing. ``least`` and ``most`` are where the axis ends.
-    ``steps`` colour a value, ``meanings`` word it. ``columns`` are a table's; labels without one are hidden.
+    one, ``no_value`` what stands there when there is nothing. ``least`` and ``most`` are where the axis ends,
+    ``reach`` where it ends at the earliest, so that a ripple does not fill the panel.
+    ``steps`` colour a value, ``meanings`` word it. ``columns`` are a table's, the worst first by the one that is
+    titled ``sorted_by``; labels without a column are hidden.
     ``stacked`` fills the areas and puts one on the other. ``width`` counts 24ths of the page, ``height`` cells; 0 is
     what the kind needs.
     """
@@ -142,10 +144,12 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     no_value: str = "0"
     least: float | None = 0
     most: float | None = None
+    reach: float | None = None
     steps: tuple[Step, ...] = ()
     meanings: tuple[Meaning, ...] = ()
     links: tuple[Link, ...] = ()
     columns: tuple[Column, ...] = ()
+    sorted_by: str = ""
     stacked: bool = False
     width: int = 12
     height: int = 0

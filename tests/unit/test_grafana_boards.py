@@ -164,6 +164,7 @@ def test_what_a_panel_needs_is_what_its_queries_give(board: Dashboard, panel: Pa
     }
     assert {query.shape for query in panel.queries} <= shapes[panel.kind]
     assert bool(panel.columns) == (panel.kind == "table")
+    assert panel.sorted_by in {column.title for column in panel.columns if column.unit} or panel.kind != "table"
     by_name = {query.name: query for query in panel.queries}
     labels = set.union(*map(grouped, panel.queries))
     for column in panel.columns:

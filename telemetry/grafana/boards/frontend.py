@@ -41,10 +41,11 @@ TO_REPORTS: Final = Explore(
     "traces",
     '{resource.service.name="${service}" && span.http.route=~"/api/telemetry/.+"}',
 )
-TO_FAILED_REPORTS: Final = Explore(
-    "Traces of reports that failed",
+TO_REFUSED_REPORTS: Final = Explore(
+    "Traces of reports that were refused",
     "traces",
-    '{resource.service.name="${service}" && span.http.route=~"/api/telemetry/.+" && status=error}',
+    '{resource.service.name="${service}" && span.http.route=~"/api/telemetry/.+"'
+    " && span.http.response.status_code>=400}",
 )
 TO_DELIVERY: Final = to_board("What became of the lines", "fleetglass-telemetry", job="${service}")
 
@@ -103,7 +104,7 @@ DASHBOARD: Final = Dashboard(
                     decimals=0,
                     no_value="no ingest",
                     steps=(Step("green"), Step("yellow", 1), Step("red", 100)),
-                    links=(TO_REPORTS,),
+                    links=(TO_REFUSED_REPORTS,),
                     width=6,
                 ),
                 Panel(
@@ -156,7 +157,7 @@ DASHBOARD: Final = Dashboard(
                     queries=(REPORTS_BY_RESULT,),
                     unit="ops",
                     no_value="no ingest",
-                    links=(TO_REPORTS, TO_FAILED_REPORTS),
+                    links=(TO_REPORTS, TO_REFUSED_REPORTS),
                 ),
                 Panel(
                     id=7,
@@ -197,6 +198,7 @@ DASHBOARD: Final = Dashboard(
                         Column(field="kind", title="Kind"),
                         Column(field="top", title="Occurrences", unit="none"),
                     ),
+                    sorted_by="Occurrences",
                 ),
                 Panel(
                     id=10,
@@ -211,6 +213,7 @@ DASHBOARD: Final = Dashboard(
                         Column(field="kind", title="Kind"),
                         Column(field="top_new", title="Occurrences", unit="none"),
                     ),
+                    sorted_by="Occurrences",
                 ),
                 Panel(
                     id=11,
@@ -228,6 +231,7 @@ DASHBOARD: Final = Dashboard(
                         ),
                         Column(field="most_hit", title="Occurrences", unit="none"),
                     ),
+                    sorted_by="Occurrences",
                 ),
                 Panel(
                     id=12,

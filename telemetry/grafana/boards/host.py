@@ -167,6 +167,7 @@ DASHBOARD: Final = Dashboard(
                         Column(field="disk_of_host", title="Disk", unit="percentunit", decimals=0, steps=SHARE_USED),
                         Column(field="uptime", title="Up for", unit="s", decimals=0),
                     ),
+                    sorted_by="CPU",
                 ),
                 Panel(
                     id=8,

@@ -45,12 +45,15 @@ from telemetry.grafana.queries.processes import DOWN_NOW, DOWN_OF_JOB, STARTED_B
 from telemetry.grafana.queries.traces import FAILED_TRACES
 from telemetry.grafana.records import Column, Dashboard, Panel, Row
 
+# A process that pushes has no `up`.
+_TOLD = ("up", "target_info")
+
 DASHBOARD: Final = Dashboard(
     uid="fleetglass-overview",
     title="Fleetglass overview",
     description="Is it OK? All services at once, and which one to look at if not.",
     tags=("fleetglass",),
-    variables=(*SOURCES, job("up"), instance("up")),
+    variables=(*SOURCES, job(*_TOLD), instance(*_TOLD)),
     rows=(
         Row(
             title="Is it OK?",
@@ -91,7 +94,6 @@ DASHBOARD: Final = Dashboard(
                     unit="percentunit",
                     decimals=2,
                     no_value="no service tells",
-                    most=1,
                     steps=SHARE_FAILED,
                     links=(ALL_FAILED_TRACES, ALL_ERROR_LINES),
                     width=4,
@@ -170,6 +172,7 @@ DASHBOARD: Final = Dashboard(
                         ),
                         Column(field="p99_of_job", title="p99", unit="s", steps=SLOW),
                     ),
+                    sorted_by="Failed",
                 ),
                 Panel(
                     id=8,
@@ -191,7 +194,7 @@ DASHBOARD: Final = Dashboard(
                     queries=(FAILED_SHARE_BY_JOB,),
                     unit="percentunit",
                     no_value="no service tells",
-                    most=1,
+                    reach=0.02,
                     steps=SHARE_FAILED,
                     links=(TO_SERVICE, TO_FAILED_TRACES, TO_ERROR_LINES),
                 ),

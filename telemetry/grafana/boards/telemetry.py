@@ -155,6 +155,7 @@ DASHBOARD: Final = Dashboard(
                         Column(field="dropped_of_row", title="Dropped", unit="none", decimals=0, steps=ANY_IS_BAD),
                         Column(field="pending_of_row", title="Pending", unit="none", decimals=0),
                     ),
+                    sorted_by="Dropped",
                 ),
                 Panel(
                     id=8,
@@ -268,6 +269,7 @@ DASHBOARD: Final = Dashboard(
                         Column(field="version", title="Version"),
                         Column(field="versions", title="Processes", unit="none"),
                     ),
+                    sorted_by="Processes",
                     width=5,
                 ),
             ),
