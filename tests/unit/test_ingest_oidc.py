@@ -555,21 +555,21 @@ async def test_an_issuer_that_never_ends_holds_nobody(how):
 
 
 async def test_the_event_loop_runs_on_while_keys_are_fetched(issuer, tokens):
-    issuer.answer = lambda request: (time.sleep(0.3), reply(request, issuer.document()))
+    issuer.answer = lambda request: (time.sleep(1.2), reply(request, issuer.document()))
     worst, last = 0.0, time.perf_counter()
     finding = asyncio.create_task(tokens.find(issuer.token()))
     while not finding.done():
         await asyncio.sleep(0.005)
         worst, last = max(worst, time.perf_counter() - last), time.perf_counter()
     assert await finding == MINA
-    assert worst < 0.15
+    assert worst < 0.9
 
 
 async def test_a_caller_that_leaves_takes_no_fetch_from_the_others(issuer, tokens):
     gate = threading.Event()
-    issuer.answer = lambda request: (gate.wait(2), reply(request, issuer.document()))
+    issuer.answer = lambda request: (gate.wait(30), reply(request, issuer.document()))
     leaving, staying = (asyncio.create_task(tokens.find(issuer.token(key))) for key in (RSA, EC))
-    await asyncio.to_thread(issuer.arrived.wait, 2)
+    await asyncio.to_thread(issuer.arrived.wait, 30)
     leaving.cancel()
     await asyncio.sleep(0)
     gate.set()
@@ -621,7 +621,7 @@ async def test_a_verified_token_is_remembered_until_it_expires(issuer, clock, mo
 
 
 async def eventually_nobody(tokens: OidcTokens, token: bytes) -> bool:
-    for _ in range(50):
+    for _ in range(500):
         if await tokens.find(token) is None:
             return True
         await asyncio.sleep(0.05)

@@ -207,7 +207,7 @@ def test_clients_that_say_nothing_do_not_take_every_thread(
     finally:
         for each in idle:
             each.close()
-    for _ in range(50):
+    for _ in range(600):
         try:
             if ask(running)[0].status == 200:
                 break
