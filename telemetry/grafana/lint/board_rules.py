@@ -136,7 +136,8 @@ def _variable(board: Board, variable: Variable, world: World) -> Iterator[Findin
 def _undefined(board: Board, text: str, at: Target | Variable) -> Iterator[Finding]:
     known = {variable.name for variable in board.variables} | _BUILT_IN
     for name in dict.fromkeys(variables_in(text)):
-        if name.partition(".")[0] not in known and not name.startswith("__auto_interval"):
+        # Numbers are groups of a regular expression, as in label_replace.
+        if name.partition(".")[0] not in known and not name.startswith("__auto_interval") and not name.isdigit():
             yield at.place.found("undefined-variable", f"${name} is no variable of this dashboard.")
 
 

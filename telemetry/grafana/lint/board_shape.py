@@ -76,11 +76,10 @@ def _ids(board: Board) -> Iterator[Finding]:
 
 
 def _refs(panel: Panel) -> Iterator[Finding]:
-    counts = Counter(target.ref for target in panel.targets)
+    counts = Counter(target.ref for target in panel.targets if target.ref)
     twice = {ref for ref, count in counts.items() if count > 1}
     if twice:
-        shown = names({ref or "none" for ref in twice})
-        yield panel.place.found("panel-ref-ids", f"Several queries have the refId {shown}: the last one wins.")
+        yield panel.place.found("panel-ref-ids", f"Several queries have the refId {names(twice)}: the last one wins.")
 
 
 def _grid(board: Board) -> Iterator[Finding]:

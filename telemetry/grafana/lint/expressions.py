@@ -16,7 +16,7 @@ from telemetry.grafana.lint.names import Catalogue, MetricsPath, problems
 
 ENDLESS: Final = frozenset(
     """
-    trace_id traceid traceID span_id spanid request_id email user user_id username session session_id workspace fp
+    trace_id traceid traceID span_id spanid request_id email user_id username session session_id workspace fp
     fingerprint url uri path page query stack message ip client_ip remote_addr
     """.split()
 )

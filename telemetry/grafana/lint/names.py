@@ -76,13 +76,13 @@ class Catalogue(msgspec.Struct, frozen=True):
         return name.startswith(self.prefixes)
 
     def near(self, name: str) -> str:
-        """``; did you mean …?`` with the known series nearest to ``name``, or what a histogram's series are called."""
+        """The end of a sentence: the known series nearest to ``name``, or what a histogram's series are called."""
         found = self.metrics.get(name)
         if found is not None:
-            return f"; it is a histogram, whose series end in {names(_SUFFIXES)}"
+            return f"; it is a histogram, whose series end in {names(_SUFFIXES)}."
         series = [each for metric in self.metrics.values() for each in _series(metric)]
         near = difflib.get_close_matches(name, series, n=1, cutoff=0.75)
-        return f"; did you mean {near[0]}?" if near else ""
+        return f"; did you mean {near[0]}?" if near else "."
 
 
 def _series(metric: Metric) -> Iterable[str]:
@@ -140,18 +140,22 @@ def _metric(
             yield Problem("unknown-metric", f"No rule at hand records {name}.")
         return
     if known.is_ours(name):
-        yield Problem("unknown-metric", f"Nobody emits {name}{known.near(name)}.")
+        yield Problem("unknown-metric", f"Nobody emits {name}{known.near(name)}")
         return
     exporter = exporter_of(name)
     if exporter is not None:
-        yield _foreign(name, exporter, known)
+        yield from _foreign(name, exporter, known)
 
 
-def _foreign(name: str, exporter: Exporter, known: Catalogue) -> Problem:
+def _foreign(name: str, exporter: Exporter, known: Catalogue) -> Iterator[Problem]:
+    """A table that isn't complete can't say that a name is wrong, only that one it has looks very much like it."""
+    own = [each for metric in exporter.metrics for each in _series(Metric(metric.name, metric.kind, None))]
+    near = difflib.get_close_matches(name, own, n=1, cutoff=0.75 if exporter.complete else 0.93)
+    hint = f"; did you mean {near[0]}?" if near else "."
     if exporter.complete:
-        return Problem("unknown-metric", f"{exporter.name} exports no {name}{known.near(name)}.")
-    message = f"{name} is not in the table of what {exporter.name} exports{known.near(name)}. Is it spelt right?"
-    return Problem("unknown-metric", message, notice=True)
+        yield Problem("unknown-metric", f"{exporter.name} exports no {name}{hint}")
+    elif near and known.find(name) is None:
+        yield Problem("unknown-metric", f"{name} is not among what we know of {exporter.name}{hint}", notice=True)
 
 
 def _allowed(metric: Metric, path: MetricsPath) -> frozenset[str] | None:
