@@ -8,7 +8,7 @@ from pathlib import Path
 
 from telemetry.alloy.finding import Findings
 from telemetry.alloy.program import Builder, Node, Scope
-from telemetry.alloy.syntax import Attribute, Call, Expression, File, Group, Literal, Position, parse
+from telemetry.alloy.syntax import Attribute, Call, Expression, File, Group, Literal, Position, parse, start
 from telemetry.alloy.values import path, written
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -68,7 +68,7 @@ class Imports:
         place = self._place(filename, folder)
         if place is None:
             self.found.notice(
-                filename.value.position,
+                start(filename.value),
                 "import",
                 f"{block.title} is not followed: {written(filename.value)} is only known when Alloy runs",
             )
@@ -86,7 +86,7 @@ class Imports:
         if place.is_absolute() or None in parts:
             return place
         self.found.notice(
-            filename.value.position,
+            start(filename.value),
             "import",
             f'Alloy looks for "{place}" where it is started, not beside this file; '
             f'file.path_join(module_path, "{place}") is found from anywhere',
@@ -95,7 +95,7 @@ class Imports:
         return beside if beside.exists() or not place.exists() else place
 
     def _files(self, builder: Builder, place: Path, filename: Attribute) -> Scope | None:
-        at = filename.value.position
+        at = start(filename.value)
         place = Path(os.path.normpath(place))
         if place.is_absolute() and not place.exists() and None not in (_joined(filename.value) or []):
             self.found.notice(

@@ -23,6 +23,7 @@ from telemetry.alloy.syntax import (
 )
 from telemetry.alloy.values import argument, attribute, infer, written
 
+# What sends one kind to receivers of another, by the kind that the sender speaks and that of the receiver.
 _BRIDGES = {
     ("otelcol", "logs"): "send it to an otelcol.exporter.loki first, or use otelcol.exporter.otlphttp",
     ("otelcol", "metrics"): "send it to an otelcol.exporter.prometheus first",
@@ -207,7 +208,7 @@ class Checker:
         elif have.name == "secret":
             advice = "; convert.nonsensitive(…) makes it a string, readable in Alloy's UI"
         else:
-            bridge = _BRIDGES.get((_core(have), _core(want)))
+            bridge = _BRIDGES.get((_core(want), _core(have)))
             advice = f"; {bridge}" if bridge else ""
         self.found.error(
             start(expression), "wrong-kind", f"{title} takes {want}, but {written(expression)} is {have}{advice}"

@@ -68,7 +68,7 @@ class _Parser:
         self.faults: list[SyntaxFault] = []
         self._tokens = lexer.tokens()
         self._depth = 0
-        self._brackets = 0
+        self._open: list[str] = []
         self._unclosed = False
         self.token = next(self._tokens)
 
@@ -77,7 +77,10 @@ class _Parser:
     def take(self) -> Token:
         taken = self.token
         if taken.kind != "eof":
-            self._brackets += (taken.kind in _OPENS) - (taken.kind in _CLOSES)
+            if taken.kind in _OPENS:
+                self._open.append(taken.kind)
+            elif taken.kind in _CLOSES and self._open:
+                self._open.pop()
             self.token = next(self._tokens)
         return taken
 
@@ -119,23 +122,27 @@ class _Parser:
         """Statements up to ``until``, which stays; one that can't be read is left out."""
         statements: list[Statement] = []
         while self.token.kind not in {until, "eof"}:
-            brackets = self._brackets
+            depth = len(self._open)
             try:
                 statements.append(self.deeper(self.statement))
                 if self.token.kind in {until, "eof"}:
                     break
                 self.expect("end", "a statement ends with its line, but SEEN follows; begin a new line before it")
             except _Unreadable:
-                self.skip_statement(until, brackets)
+                self.skip_statement(until, depth)
         return tuple(statements)
 
-    def skip_statement(self, until: str, brackets: int) -> None:
+    def skip_statement(self, until: str, depth: int) -> None:
         """Go on behind the statement that could not be read, over the brackets that it opened."""
         while self.token.kind != "eof":
-            if self.token.kind == until and self._brackets <= brackets:
+            # A } closes the block around, too, where only [ and ( were left open.
+            if self.token.kind == until and "{" not in self._open[depth:]:
+                del self._open[depth:]
                 return
-            if self.take().kind == "end" and self._brackets <= brackets:
+            if self.take().kind == "end" and len(self._open) <= depth:
                 return
+        # What was looked for is the bracket that is missing; blocks that seem open are so because of it.
+        self._unclosed = True
 
     def statement(self) -> Statement:
         if self.token.kind != "name":
