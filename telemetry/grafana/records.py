@@ -1,4 +1,4 @@
-"""Queries, panels, dashboards and alerts as records, apart from the files that Grafana and vmalert read.
+"""Queries, panels and dashboards as records, apart from the files that Grafana reads.
 
 An expression may hold ``${name}`` for a value that is known where it is rendered (a dashboard's variable, the service
 of an alert) and the macros of Grafana: ``$__auto``, ``$__range``, ``$__rate_interval``.
@@ -14,8 +14,6 @@ import msgspec
 
 Language = Literal["logql", "promql", "traceql"]
 Shape = Literal["lines", "series", "table", "traces"]
-Severity = Literal["critical", "warning", "info"]
-Reaction = Literal["ok", "alerting"]
 Colour = Literal["green", "yellow", "orange", "red", "blue", "purple", "text"]
 Source = Literal["metrics", "logs", "traces"]
 

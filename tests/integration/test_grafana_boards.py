@@ -7,8 +7,11 @@ PATH.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -30,12 +33,13 @@ from tests.integration import estate
 
 WINDOW = {"__rate_interval": "10m", "__range": "10m", "__auto": "10m"}
 HOST = "fleetglass-host"
-EXPOSITIONS = Path(__file__).parents[1] / "expositions"
+ROOT = Path(__file__).parents[2]
+EXPOSITIONS = ROOT / "tests" / "expositions"
 # A kernel without pressure stall information has nothing to tell.
 NO_PRESSURE = not Path("/proc/pressure/cpu").exists()
 
-# `fleetglass probe` pushes its sample once for each run, and workers tell of jobs: their own tests read them back.
-ELSEWHERE = {name for name in METRICS if name.startswith(("telemetry_probe_", "fleet_"))}
+# What workers and what watches them tell of jobs comes from other programs than this service.
+ELSEWHERE = {name for name in METRICS if name.startswith("fleet_")}
 
 
 def cases(language: str, *, rests_at_zero: bool = False) -> list[object]:
@@ -121,6 +125,7 @@ def scraped(
         assert eventually(lambda: _all_at_least(store.query(served), 1, 8), timeout=60)
         assert eventually(lambda: _all_at_least(store.query(scrapes), 3, 8), timeout=60)
         record(store, f"alloy-{mark}", "alloy")
+        probe(store, busy.job)
         yield Scraped(store, busy, rest, f"node-{mark}", f"alloy-{mark}")
 
 
@@ -131,6 +136,14 @@ def record(store: VictoriaMetrics, job: str, exposition: str) -> None:
         labels = [("extra_label", f"job={job}"), ("extra_label", "instance=edge-1")]
         at = int((time.time() - seconds) * 1000)
         request("POST", f"{store.push_url}?{urlencode([('timestamp', at), *labels])}", body).ok()
+
+
+def probe(store: VictoriaMetrics, job: str) -> None:
+    """Run ``fleetglass probe`` for its metric alone."""
+    command = [sys.executable, "-m", "telemetry", "probe", "--only", "metrics", "--service", job]
+    environ = {**os.environ, "FLEETGLASS_METRICS_PUSH_URL": store.url}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=50)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _all_at_least(samples: list[Sample], count: int, least: float) -> bool:

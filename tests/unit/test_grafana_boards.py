@@ -258,8 +258,8 @@ def test_one_name_is_one_query() -> None:
 def test_every_metric_of_ours_is_on_a_panel() -> None:
     shown = " ".join(query.expression for query in QUERIES.values())
     missing = {name for name in METRICS if not re.search(rf"\b{name}(_count|_bucket)?\b", shown)}
-    # The probe's sample is the probe's own business; boards on fleets come with what tells of them.
-    assert {name for name in missing if not name.startswith(("telemetry_probe_", "fleet_"))} == set()
+    # Boards on fleets come with what tells of them.
+    assert {name for name in missing if not name.startswith("fleet_")} == set()
 
 
 @each_query

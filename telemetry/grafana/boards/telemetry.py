@@ -32,6 +32,7 @@ from telemetry.grafana.queries.ledger import (
     PENDING_BY_ROW,
     PENDING_NOW,
     PENDING_OF_ROW,
+    PROBED,
     UNACCOUNTED,
     VERSIONS,
 )
@@ -228,7 +229,7 @@ DASHBOARD: Final = Dashboard(
                     unit="ops",
                     no_value="not installed",
                     links=(TO_LOGS,),
-                    width=8,
+                    width=7,
                 ),
                 Panel(
                     id=14,
@@ -240,7 +241,7 @@ DASHBOARD: Final = Dashboard(
                     unit="ops",
                     no_value="not installed",
                     links=(TO_LOGS,),
-                    width=8,
+                    width=7,
                 ),
                 Panel(
                     id=15,
@@ -258,6 +259,19 @@ DASHBOARD: Final = Dashboard(
                 ),
                 Panel(
                     id=16,
+                    title="Last probe",
+                    kind="stat",
+                    description="How long ago `fleetglass probe` got a sample through, in the time shown. Normal: "
+                    "what its schedule says. Longer: the way from services to the store is broken; run it by hand.",
+                    queries=(PROBED,),
+                    unit="s",
+                    decimals=0,
+                    no_value="no probe",
+                    width=3,
+                    height=8,
+                ),
+                Panel(
+                    id=17,
                     title="Versions",
                     kind="table",
                     description="Processes by version of the library. Normal: one version but during a release. Two "
@@ -270,7 +284,7 @@ DASHBOARD: Final = Dashboard(
                         Column(field="versions", title="Processes", unit="none"),
                     ),
                     sorted_by="Processes",
-                    width=5,
+                    width=4,
                 ),
             ),
         ),
@@ -280,7 +294,7 @@ DASHBOARD: Final = Dashboard(
             collapsed=True,
             panels=(
                 Panel(
-                    id=17,
+                    id=18,
                     title="Configuration failed",
                     kind="stat",
                     description="Alloys that could not load their last configuration, and go on with the one before. "
@@ -292,7 +306,7 @@ DASHBOARD: Final = Dashboard(
                     width=6,
                 ),
                 Panel(
-                    id=18,
+                    id=19,
                     title="Unhealthy components",
                     kind="stat",
                     description="Components that are not healthy. Normal: 0. More: Alloy's own page, on port 12345, "
@@ -304,7 +318,7 @@ DASHBOARD: Final = Dashboard(
                     width=6,
                 ),
                 Panel(
-                    id=19,
+                    id=20,
                     title="Lines dropped",
                     kind="stat",
                     description="Log lines dropped in the time shown. Normal: 0, or what your rules drop. More: "
@@ -317,7 +331,7 @@ DASHBOARD: Final = Dashboard(
                     width=6,
                 ),
                 Panel(
-                    id=20,
+                    id=21,
                     title="Metrics behind",
                     kind="stat",
                     description="How far remote write is behind, at worst. Normal: seconds. Minutes: the store is "
@@ -329,7 +343,7 @@ DASHBOARD: Final = Dashboard(
                     width=6,
                 ),
                 Panel(
-                    id=21,
+                    id=22,
                     title="Taken in",
                     kind="timeseries",
                     description="OTLP records taken in, a second. Normal: what services emit. Nothing: they send "
@@ -341,7 +355,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=22,
+                    id=23,
                     title="Not taken",
                     kind="timeseries",
                     description="OTLP records refused or failed on the way in, a second. Normal: 0. More: the memory "
@@ -353,7 +367,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=23,
+                    id=24,
                     title="Not sent",
                     kind="timeseries",
                     description="OTLP records that a store did not take, a second. Normal: 0. More: the address, the "
@@ -365,7 +379,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=24,
+                    id=25,
                     title="Lines dropped by Loki's answers",
                     kind="timeseries",
                     description="Lines that Loki did not take, a second, by why. Normal: 0. rate_limited: raise the "
@@ -377,7 +391,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=25,
+                    id=26,
                     title="Lines dropped in stages",
                     kind="timeseries",
                     description="Lines that a stage dropped, a second. Normal: what your rules drop. "
@@ -389,7 +403,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=26,
+                    id=27,
                     title="Queues in use",
                     kind="timeseries",
                     description="The share of each exporter's queue that is taken. Normal: near 0. At 1: records are "
@@ -403,7 +417,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=27,
+                    id=28,
                     title="Samples sent",
                     kind="timeseries",
                     description="Samples sent by remote write, given up and tried again, a second. Normal: only sent. "
@@ -415,7 +429,7 @@ DASHBOARD: Final = Dashboard(
                     width=6,
                 ),
                 Panel(
-                    id=28,
+                    id=29,
                     title="Samples pending",
                     kind="timeseries",
                     description="Samples that wait in the queue. Normal: jagged and low. Steady and high: the store "
@@ -427,7 +441,7 @@ DASHBOARD: Final = Dashboard(
                     width=6,
                 ),
                 Panel(
-                    id=29,
+                    id=30,
                     title="Behind",
                     kind="timeseries",
                     description="How far remote write is behind. Normal: seconds. A ramp of one second a second: "
@@ -440,7 +454,7 @@ DASHBOARD: Final = Dashboard(
                     width=6,
                 ),
                 Panel(
-                    id=30,
+                    id=31,
                     title="Memory",
                     kind="timeseries",
                     description="Memory that an Alloy holds. Normal: flat, below its memory limiter. At it: records "

@@ -187,6 +187,15 @@ OVERFLOWS_BY_LABEL: Final = Query(
     about="Label values replaced, a second; a line at 0 for each service that has the library.",
     rests_at_zero=True,
 )
+PROBED: Final = Query(
+    name="probed",
+    language="promql",
+    # One sample for each run, so it has to be looked for further back than a query for now looks.
+    expression=f"time() - max(max_over_time(telemetry_probe_timestamp_seconds{{{MINE}}}[$__range]))",
+    shape="table",
+    legend="ago",
+    about="How long ago a sample of `fleetglass probe` came through.",
+)
 VERSIONS: Final = Query(
     name="versions",
     language="promql",
