@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from telemetry.grafana import datasources
 from telemetry.grafana.lint.across import Pages
 from telemetry.grafana.lint.run import Options
 from tests.lint_cases.case import Case, board, rules
@@ -107,6 +108,10 @@ CASES = [
          "at most 40"),
     Case("a managed query without a time range", "managed-alert",
          managed("            relativeTimeRange: {from: 600, to: 0}\n", ""), "refId: A", "no relativeTimeRange"),
+    Case("a managed rule on a datasource that isn't there", "ds-reference",
+         {**managed("datasourceUid: loki", "datasourceUid: Loki"), "ds.yaml": datasources.text(datasources.Settings())},
+         "expr: 'sum", "the datasource 'Loki', which is not provided", "Spike",
+         good={**WHOLE, "ds.yaml": datasources.text(datasources.Settings())}),
     Case("0 for a dead source in an alert", "vector-zero",
          rules("(sum(rate(frontend_errors_total[5m])) or vector(0)) < 1"),
          "expr: (sum", "shows 0", "Broken", good=rules(BURST)),

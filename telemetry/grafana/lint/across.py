@@ -12,6 +12,7 @@ import msgspec
 from telemetry.grafana.foreign import exporter_of
 from telemetry.grafana.lint import promql
 from telemetry.grafana.lint.boards import Board
+from telemetry.grafana.lint.datasource_rules import sources
 from telemetry.grafana.lint.documents import Place
 from telemetry.grafana.lint.findings import Finding, names
 from telemetry.grafana.lint.names import Catalogue
@@ -63,8 +64,13 @@ def anchors_of(text: str) -> frozenset[str]:
     return frozenset(anchors)
 
 
-def lint(things: Things, known: Catalogue, pages: Pages | None, uids: frozenset[str]) -> Iterator[Finding]:
-    """Findings that need several things at once. ``uids`` are those of dashboards that exist elsewhere."""
+def lint(
+    things: Things, known: Catalogue, pages: Pages | None, uids: frozenset[str], datasources: frozenset[str]
+) -> Iterator[Finding]:
+    """Findings that need several things at once.
+
+    ``uids`` are those of dashboards that exist elsewhere, ``datasources`` those of datasources that do.
+    """
     yield from _twice(things.boards)
     boards = {board.uid for board in things.boards} | uids
     tags = {tag for board in things.boards for tag in board.tags}
@@ -77,6 +83,7 @@ def lint(things: Things, known: Catalogue, pages: Pages | None, uids: frozenset[
             if rule.alert:
                 yield from _alert_links(rule, boards if things.boards else set(), pages)
     yield from _guards(things.groups, known)
+    yield from _managed_sources(things, datasources)
 
 
 def _twice(boards: list[Board]) -> Iterator[Finding]:
@@ -126,6 +133,20 @@ def _alert_links(rule: Rule, uids: set[str], pages: Pages | None) -> Iterator[Fi
     runbook = rule.annotations.get("runbook_url")
     if isinstance(runbook, str):
         yield from _page(place / "runbook_url", runbook, pages)
+
+
+def _managed_sources(things: Things, elsewhere: frozenset[str]) -> Iterator[Finding]:
+    """Grafana-managed rules on a datasource that isn't provided, where lint was given those that are."""
+    provided = {source.uid for place in things.provisioning for source in sources(place)}
+    if not provided:
+        return
+    for group in things.groups:
+        for rule in group.rules:
+            for expression in rule.expressions:
+                uid = expression.source
+                if uid and uid not in provided | elsewhere and not uid.startswith("$"):
+                    message = f"The rule asks the datasource {uid!r}, which is not provided."
+                    yield expression.place.found("ds-reference", message)
 
 
 def _guards(groups: list[Group], known: Catalogue) -> Iterator[Finding]:

@@ -14,13 +14,14 @@ from telemetry.grafana.lint.documents import Place
 from telemetry.grafana.lint.findings import Finding, Level, cut, names
 from telemetry.grafana.lint.names import Catalogue, MetricsPath, problems
 
-ENDLESS: Final = frozenset(
+IDS: Final = frozenset(
     """
-    trace_id traceid traceID span_id spanid request_id email user_id username session session_id workspace fp
-    fingerprint url uri path page query stack message ip client_ip remote_addr
+    trace_id traceid traceID span_id spanid request_id email user_id session session_id fp fingerprint message stack
     """.split()
 )
-"""Labels whose values have no end."""
+"""Labels whose values have no end, wherever they stand."""
+ENDLESS: Final = IDS | frozenset("username workspace url uri path page query ip client_ip remote_addr".split())
+"""Fields of a line whose values have no end; as a label of a metric, some exporters have few of them."""
 _BOUNDING = re.compile(r"\b(\w+)=\"?[^\"]")
 
 
@@ -83,7 +84,8 @@ def _promql(asked: Asked, world: World) -> Iterator[Finding]:
     for node, _ in read.nodes():
         endless = ENDLESS & set(promql.grouped_by(node) or ())
         if endless:
-            yield found("unbounded-by", f"Grouped by {names(endless)}, which has values without end.")
+            message = f"Grouped by {names(endless)}, which has values without end."
+            yield found("unbounded-by", message, None if endless & IDS else "notice")
     for problem in problems(read, world.known, world.recorded, world.path, world.rules_given):
         level: Level | None = "notice" if problem.notice else None
         yield found(problem.rule, problem.message, level)

@@ -44,7 +44,7 @@ METRICSQL: Final = frozenset(
     """.split()
 )
 _METRICSQL_WORDS = re.compile(r"\b(default|if|ifnot|keep_metric_names)\b|^\s*with\s*\(|\d+i\]|\[\]", re.IGNORECASE)
-_RANGELESS = re.compile(r"expected type matrix in call")
+_ROLLED_UP = re.compile(r"expected type matrix in call|expected type vector .*got matrix|not allowed in binary scalar")
 
 COUNTED: Final = frozenset(
     "rate irate increase resets changes absent absent_over_time present_over_time count_over_time timestamp".split()
@@ -104,7 +104,7 @@ def read(text: str, defaults: dict[str, str] | None = None) -> Promql:
 def _is_metricsql(expression: str, problem: str) -> bool:
     bare = re.sub(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', '""', expression)
     called = set(re.findall(r"\b([a-z_0-9]+)\s*\(", bare))
-    return bool(called & METRICSQL or _METRICSQL_WORDS.search(bare) or _RANGELESS.search(problem))
+    return bool(called & METRICSQL or _METRICSQL_WORDS.search(bare) or _ROLLED_UP.search(problem))
 
 
 def children(node: Node) -> Sequence[Node]:

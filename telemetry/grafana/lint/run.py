@@ -157,7 +157,7 @@ def _rules(things: Things, options: Options) -> Iterator[Finding]:
     yield from alert_rules.lint(things.groups, world)
     yield from datasource_rules.lint(things.provisioning, options.locked, options.datasources)
     yield from kubernetes.lint(things)
-    yield from across.lint(things, options.known, options.pages, options.boards)
+    yield from across.lint(things, options.known, options.pages, options.boards, options.datasources)
     boards = {id(board.place.document) for board in things.boards}
     others = [document for document in things.documents if id(document) not in boards]
     for document in others:
