@@ -22,9 +22,6 @@ from telemetry.stack.layout import LISTEN, Layout
 from telemetry.stack.parts import NAMES, OWNERS, PARTS, Name, needed
 from telemetry.stack.processes import Record
 
-STOP_TIMEOUT = 45.0
-"""Seconds that each part is given to write what it holds."""
-
 Say = Callable[[str], None]
 
 
@@ -155,9 +152,7 @@ def down(folder: Path, say: Say) -> list[Name]:
         say(f"ending {', '.join(PARTS[name].title for name in ended)}")
     # What sends goes first, so that what it holds still finds a store.
     for stage in (("grafana", "vmalert", "alloy"), ("tempo", "loki", "victoriametrics")):
-        forced = processes.stop([running[name].record for name in stage if name in running], STOP_TIMEOUT)
-        if forced:
-            say(f"{len(forced)} did not end within {STOP_TIMEOUT:.0f} s and had to be killed")
+        processes.stop({running[name].record: PARTS[name].end for name in stage if name in running})
     for name in NAMES:
         with suppress(FileNotFoundError):
             (folder / "run" / f"{name}.json").unlink()

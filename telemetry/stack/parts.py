@@ -17,8 +17,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     ``programs`` are the names it may have on PATH. ``says`` stands in what it answers to ``asks``, so that another
     program of that name is not taken for it (Debian's `loki` is about genetics); empty where it says nothing. ``ready``
-    is the page that answers 200, on port ``port``. ``wait`` are the seconds it may take to be ready. ``get`` says how
-    to get it.
+    is the page that answers 200, on port ``port``. ``wait`` are the seconds it may take to be ready, ``end`` those that
+    it has to write what it holds before it is killed. ``get`` says how to get it.
     """
 
     name: Name
@@ -29,6 +29,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     port: str
     ready: str
     wait: float = 60.0
+    end: float = 45.0
     get: str
 
 
@@ -63,6 +64,7 @@ PARTS: Mapping[Name, Part] = {
             port="tempo",
             ready="/ready",
             wait=120.0,
+            end=12.0,  # once it was asked for a trace, 3.0 never ends; what it holds is written within a second or two
             get="Tempo 3.0, from github.com/grafana/tempo/releases",
         ),
         Part(

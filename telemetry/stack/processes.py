@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -61,24 +61,22 @@ def start(command: Sequence[str], folder: Path, log: Path) -> Record:
     return Record(pid, began(pid) or 0, tuple(command), boot_id())
 
 
-def stop(records: Sequence[Record], timeout: float) -> list[Record]:
-    """Ask each that still runs to end, and after ``timeout`` seconds make it; those that had to be made.
+def stop(patience: Mapping[Record, float]) -> list[Record]:
+    """Ask each process to end and, after its number of seconds, make it; those that had to be made.
 
     A pid that belongs to another process by now is left alone.
     """
-    for record in records:
+    began_at, forced = time.monotonic(), []
+    for record in patience:
         _send(record, signal.SIGTERM)
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline and any(alive(record) for record in records):
-        _reap(records)
+    while left := [record for record in patience if alive(record)]:
+        for record in left:
+            if record not in forced and time.monotonic() - began_at >= patience[record]:
+                forced.append(record)
+                _send(record, signal.SIGKILL)
+        _reap(left)
         time.sleep(_POLL)
-    forced = [record for record in records if alive(record)]
-    for record in forced:
-        _send(record, signal.SIGKILL)
-    while any(alive(record) for record in forced):
-        _reap(forced)
-        time.sleep(_POLL)
-    _reap(records)
+    _reap(patience)
     return forced
 
 
@@ -88,7 +86,7 @@ def _send(record: Record, number: int) -> None:
             os.kill(record.pid, number)
 
 
-def _reap(records: Sequence[Record]) -> None:
+def _reap(records: Iterable[Record]) -> None:
     """Take leave of those that this very process started: init does it for all others."""
     for record in records:
         with contextlib.suppress(ChildProcessError):

@@ -213,12 +213,12 @@ def test_a_process_is_known_by_its_pid_and_its_start(tmp_path: Path) -> None:
         assert processes.alive(record)
         stranger = processes.Record(record.pid, record.began - 1, record.command, record.boot)
         assert not processes.alive(stranger)
-        assert processes.stop([stranger], 0.1) == []
+        assert processes.stop({stranger: 0.1}) == []
         assert processes.alive(record), "a pid that is another's by now is left alone"
         rebooted = processes.Record(record.pid, record.began, record.command, "another boot")
         assert not processes.alive(rebooted)
     finally:
-        assert processes.stop([record], 30) == []
+        assert processes.stop({record: 30}) == []
     assert not processes.alive(record)
     assert (tmp_path / "log").read_text("utf-8").strip() == str(tmp_path)
 
@@ -229,7 +229,7 @@ def test_what_does_not_want_to_end_is_made_to(tmp_path: Path) -> None:
     from tests.backends.process import eventually
 
     assert eventually(lambda: "ready" in (tmp_path / "log").read_text("utf-8"), timeout=20)
-    assert processes.stop([record], 0.3) == [record]
+    assert processes.stop({record: 0.3}) == [record]
     assert not processes.alive(record)
 
 
