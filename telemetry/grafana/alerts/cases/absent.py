@@ -36,7 +36,11 @@ def slo_without_data(scope: Scope) -> tuple[Case, ...]:
     return (
         Case("not early", {**talks, **requests}, (scope.at(29),)),
         Case("fires", {**talks, **requests}, (scope.at(30, *firing.values()),)),
-        Case("fires", {**talks, count: requests[count]}, (scope.at(60, *latency),)),
+        Case(
+            "fires" if scope.alert.labels["slo"] == "latency" else "not early",
+            {**talks, count: requests[count]},
+            (scope.at(60, *latency),),
+        ),
         Case("resolves", {**talks, **requests}, (scope.at(49, *firing.values()), scope.at(52))),
         Case("data missing", {scope.sign(): gone(gauge((10, 1)))}, (scope.at(60), scope.guard(60))),
     )
