@@ -64,7 +64,7 @@ fuzz: env ## hostile browser reports until something breaks (ARGS='-max_total_ti
 	@echo '==> fuzz: the core of the errors route under libFuzzer; Ctrl-C ends it'
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-docs: env ## write docs/reference/ from the code
+docs: env ## write docs/reference/ from the code and docs/alloy/ from its modules
 	@echo '==> docs: reference pages'
 	@$(BIN)/python docs/generate.py
 
