@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Sequence
 
@@ -10,7 +11,7 @@ from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
 import telemetry
-from tests.backends.process import eventually
+from tests.backends.process import eventually, request
 from tests.backends.servers import VictoriaMetrics
 from tests.backends.stack import Alloy, Tempo
 
@@ -116,6 +117,29 @@ fleetglass.victoriametrics "test" {{
     assert {(each.value, each.labels["cluster"]) for each in found} == {(1, "seoul")}
     buckets = victoria_metrics.query(f'traces_span_metrics_duration_seconds_bucket{{job="{service}",le="0.005"}}')
     assert len(buckets) == 4
+
+
+def test_a_signal_that_goes_nowhere_is_refused_so_that_its_sender_knows(start_alloy: Callable[..., Alloy]) -> None:
+    def config(ports: Sequence[int]) -> str:
+        return f"""
+fleetglass.otlp "in" {{
+	grpc_endpoint = "127.0.0.1:{ports[0]}"
+	http_endpoint = "127.0.0.1:{ports[1]}"
+	logs          = [fleetglass.loki_otlp.test.input]
+}}
+
+fleetglass.loki_otlp "test" {{
+	url = "http://127.0.0.1:{ports[2]}"
+}}
+"""
+
+    server = start_alloy(config, ports=3)
+    span = {"traceId": "ab" * 16, "spanId": "cd" * 8, "name": "lost", "startTimeUnixNano": "1", "endTimeUnixNano": "2"}
+    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode()
+    url = f"http://127.0.0.1:{server.ports[1]}/v1/traces"
+    answer = request("POST", url, body, {"Content-Type": "application/json"})
+    assert (answer.status, "not supported" in answer.text) == (503, True)
+    assert server.sum("otelcol_receiver_refused_spans_total") == 1
 
 
 def _four(samples: list) -> list:
