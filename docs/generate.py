@@ -1,4 +1,4 @@
-"""Write ``docs/reference/`` and ``docs/alloy/``, each page from the table, code or Alloy module it describes.
+"""Write ``docs/reference/``, ``docs/alloy/`` and the example stack, each from the table, code or module it describes.
 
 Deterministic: the same code gives the same bytes on every Python, so that a test can compare the
 committed pages (``tests/unit/test_house.py``).
@@ -347,9 +347,16 @@ def pages() -> dict[Path, str]:
     }
 
 
+def examples() -> dict[Path, str]:
+    """The compose file and the configuration that it mounts, as `fleetglass stack` would write them."""
+    from telemetry.stack import composed
+
+    return {Path("examples") / name: text for name, text in composed.example().items()}
+
+
 def main() -> None:
-    """Write each page that has changed, and say so."""
-    for path, text in pages().items():
+    """Write each file that has changed, and say so."""
+    for path, text in {**pages(), **examples()}.items():
         file = ROOT / path
         file.parent.mkdir(parents=True, exist_ok=True)
         before = file.read_text(encoding="utf-8") if file.exists() else None

@@ -54,6 +54,21 @@ def configuration() -> dict[str, str]:
     }
 
 
+def example() -> dict[str, str]:
+    """The files of ``examples/`` that show this stack, by path below it; `make docs` writes them."""
+    places = Places(
+        etc="./stack",
+        rules="./stack/rules",
+        targets="./stack/targets",
+        dashboards="../telemetry/grafana/dashboards",
+    )
+    values = layouts.first_values(Layout(Path(), PORTS, dict.fromkeys(NAMES, "")))
+    found = {"compose.yaml": compose(PORTS, places), "stack/values.yaml": values, "stack/targets/services.json": "[]\n"}
+    found |= {f"stack/{name}": text for name, text in configuration().items()}
+    found |= {name.replace("etc/", "stack/"): text for name, text in layouts.rules(values).items()}
+    return found
+
+
 def write(folder: Path, chosen: Mapping[str, int]) -> None:
     """Write everything that compose needs into ``folder``: what is the user's (values, targets, tokens) only once."""
     values = folder / "values.yaml"
