@@ -1,8 +1,8 @@
 """Every query of every dashboard on real servers, over what our running code and real exporters tell.
 
 The data comes from a service of ours under load, the same service at rest, and a node_exporter, which VictoriaMetrics
-scrapes, and from what a real Alloy was recorded to tell of itself. LogQL and TraceQL run where Loki and Tempo are on
-PATH.
+scrapes; from the service where it pushes; and from what a real Alloy was recorded to tell of itself. LogQL and TraceQL
+run where Loki and Tempo are on PATH.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -42,9 +43,9 @@ NO_PRESSURE = not Path("/proc/pressure/cpu").exists()
 ELSEWHERE = {name for name in METRICS if name.startswith("fleet_")}
 
 
-def cases(language: str, *, rests_at_zero: bool = False) -> list[object]:
+def cases(language: str, *, rests_at_zero: bool = False) -> list[Any]:
     """Each dashboard and query of ``language``, once a dashboard."""
-    found: dict[tuple[str, str], object] = {}
+    found: dict[tuple[str, str], Any] = {}
     for board in BOARDS:
         for query in board.queries:
             wanted = query.language == language and (not rests_at_zero or (query.rests_at_zero and board.uid != HOST))
@@ -217,6 +218,46 @@ class TestVictoriaMetrics:
             each.labels["http_route"]: each.value for each in scraped.ask(by_name["p95_of_route"], scraped.busy.job)
         }
         assert routes["/items/{item}"] > 0.5
+
+
+@pytest.fixture(scope="module")
+def pushed(
+    scraped: Scraped, victoria_logs: VictoriaLogs, redis: Redis, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[estate.Service]:
+    """The same service under load, in a place where nobody can scrape it."""
+    settings = {
+        "FLEETGLASS_LOKI_URL": victoria_logs.push_url,
+        "FLEETGLASS_STORE_URL": redis.url,
+        "FLEETGLASS_METRICS_PUSH_URL": scraped.store.url,
+        "FLEETGLASS_METRICS_PUSH_INTERVAL": "1",
+    }
+    job = f"pushed-{uuid.uuid4().hex[:8]}"
+    with estate.service(job, tmp_path_factory.mktemp("pushed"), settings) as busy:
+        busy.load()
+        count = f'sum(http_server_request_duration_seconds_count{{job="{job}",http_route="/items/{{item}}"}})'
+        assert eventually(lambda: _all_at_least(scraped.store.query(count), 1, 4), timeout=60)
+        busy.load()
+        assert eventually(lambda: _all_at_least(scraped.store.query(count), 1, 8), timeout=60)
+        yield busy
+
+
+def asked_of_a_service() -> list[Any]:
+    """What is asked of a service's own series: `up` is a scraper's, a probe's sample comes from elsewhere."""
+    foreign = {query.name for query in alloy.QUERIES} | {"probed"}
+    return [
+        case
+        for case in cases("promql")
+        if case.values[0].uid != HOST and case.values[1].name not in foreign and "up{" not in case.values[1].expression
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("board", "query"), asked_of_a_service())
+def test_a_query_finds_what_was_pushed(
+    scraped: Scraped, pushed: estate.Service, board: Dashboard, query: Query
+) -> None:
+    assert eventually(lambda: scraped.ask(query, pushed.job), timeout=20, interval=0.5)
 
 
 @dataclass
