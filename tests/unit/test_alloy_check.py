@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import re
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from telemetry.alloy import Finding, Options, Unreadable, check, report
+from telemetry.alloy import RULES, Finding, Options, Unreadable, check, report
 from telemetry.alloy.command import command
 from telemetry.alloy.schema import read, schema
+from tests.alloy_mutants import mutants
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "alloy"
@@ -617,3 +619,23 @@ def test_the_table_knows_what_the_modules_and_their_neighbours_need() -> None:
 def test_a_broken_table_names_its_line(line: str) -> None:
     with pytest.raises(ValueError, match="says nothing"):
         read(f"loki.write stable\n{line}\n", "")
+
+
+def test_the_page_lists_every_rule_as_the_table_words_it() -> None:
+    page = (ROOT / "docs" / "alloy-check.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([a-z][a-z-]*)` \| (.+) \|$", page, re.MULTILINE)
+    assert dict(rows) == dict(RULES)
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("accepted/*.alloy")), ids=lambda path: path.stem)
+def test_no_damage_makes_the_check_raise_or_point_outside_of_the_file(path: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "config.alloy"
+    for _, text in itertools.islice(mutants(path.read_text("utf-8"), seed=1), 40):
+        damaged.write_text(text, "utf-8")
+        found = check([damaged], Options(replicas=2))
+        assert list(found) == sorted(found)
+        for finding in found:
+            assert finding.file == str(damaged)
+            assert 1 <= finding.line <= text.count("\n") + 1
+            assert finding.rule in RULES
+            assert finding.message[-1] not in ".!\n"
