@@ -67,7 +67,8 @@ LABELS: dict[str, str] = {
     "metric": "name of the metric that was guarded",
     "outcome": "of a run: `success`, `failure`, `cancelled`, or `lost` (its completion was fenced off)",
     "reason": "why: of a dropped record one of the ledger's closed list; of noise `extension`, `script_error` or "
-    "`resize_observer`; of a store's error `timeout`, `connection`, `refused` or `late`",
+    "`resize_observer`; of a store's error `timeout`, `connection`, `refused` or `late`; of a heartbeat that failed "
+    "`timeout`, `connection` or `refused`",
     "result": "of a report `accepted` (logged), `duplicate` (counted as a repeat), `noise`, or why it was refused; of "
     "a stack `resolved`, `unmapped` (no map knows it), `dropped` (too many waited) or `failed`",
     "signal": "`logs`, `traces` or `metrics`",
@@ -118,6 +119,21 @@ METRICS: dict[str, MetricSpec] = _index(
         buckets=JOB_WAIT_BUCKETS,
         help="Time from when a job was due to its first claim, by the database's clock.",
         origin="telemetry.worker.jobs",
+    ),
+    MetricSpec(
+        name="fleet_worker_heartbeat_failures_total",
+        kind="counter",
+        labels=("reason",),
+        help="Heartbeats of this worker that did not arrive, by why.",
+        origin="telemetry.worker.heartbeat",
+    ),
+    MetricSpec(
+        name="fleet_worker_heartbeat_last_success_timestamp_seconds",
+        kind="gauge",
+        unit="seconds",
+        multiprocess="livemin",
+        help="When the heartbeat of this worker last arrived, as Unix time.",
+        origin="telemetry.worker.heartbeat",
     ),
     MetricSpec(
         name="frontend_errors_total",

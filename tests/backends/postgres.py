@@ -7,8 +7,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import psycopg
 
 from examples.platform.postgres import Postgres
+from telemetry.worker import schema
+
+WINDFORCE = Path(__file__).parents[1] / "postgres" / "windforce.sql"
 
 
 @contextmanager
@@ -25,3 +31,10 @@ def running(settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
     finally:
         server.down("immediate")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def prepare(connection: psycopg.Connection[Any]) -> None:
+    """Make windforce's tables, and add to them what we ask a platform to add."""
+    connection.execute(WINDFORCE.read_text("utf-8"))
+    connection.execute(schema.worker_ping())
+    connection.execute(schema.carrier_column())

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from examples.platform.postgres import Postgres
 from tests.backends import postgres
+from tests.backends.postgres import prepare
 
 _numbers = itertools.count(1)
 
@@ -29,3 +30,11 @@ def database(server: Postgres) -> str:
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     return server.url_of(name)
+
+
+@pytest.fixture
+def queue(database: str) -> str:
+    """The address of a database with windforce's queue and what we ask to be added to it."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        prepare(connection)
+    return database
