@@ -12,9 +12,11 @@ from litestar.plugins import InitPlugin
 from ingest.cors import CORS
 from ingest.errors.document import document_errors_route
 from ingest.errors.intake import Intake
+from ingest.errors.route import PATH as ERRORS_PATH
 from ingest.errors.route import errors_route
 from ingest.faro.document import document_faro_route
 from ingest.faro.route import faro_route
+from ingest.first import answer_first
 from ingest.principal import Gate, Resolver, configured_resolver
 from ingest.routes.browser import browser_routes
 from ingest.routes.config import config_route
@@ -54,6 +56,7 @@ def create_app(settings: Settings, *, resolver: Resolver | None = None) -> Lites
     )
     document_errors_route(app)
     document_faro_route(app)
+    answer_first(app, ERRORS_PATH)
     if settings.allowed_origins:
         app.asgi_handler = CORS(  # type: ignore[assignment]  # scope types
             app.asgi_handler, settings.allowed_origins, also=[settings.workspace_header]
