@@ -348,10 +348,25 @@ def pages() -> dict[Path, str]:
 
 
 def examples() -> dict[Path, str]:
-    """The compose file and the configuration that it mounts, as `fleetglass stack` would write them."""
+    """The example stack: for compose as `fleetglass stack` would write it, for Kubernetes what is made or copied."""
+    from telemetry.grafana import datasources
     from telemetry.stack import composed
 
-    return {Path("examples") / name: text for name, text in composed.example().items()}
+    cluster = datasources.Settings(
+        metrics_url="http://victoriametrics.monitoring.svc:8428",
+        logs_url="http://loki.monitoring.svc:3100",
+        traces_url="http://tempo.monitoring.svc:3200",
+    )
+    kubernetes = Path("examples/kubernetes")
+    return {
+        **{Path("examples") / name: text for name, text in composed.example().items()},
+        kubernetes / "grafana/datasources.yaml": datasources.text(cluster),
+        # Kustomize reads nothing above its own folder.
+        **{
+            kubernetes / f"values/alloy-{name}.yaml": (ROOT / f"alloy/kubernetes/{name}.yaml").read_text("utf-8")
+            for name in ("gateway", "node")
+        },
+    }
 
 
 def main() -> None:

@@ -37,7 +37,9 @@ BACKENDS = {
     "node-exporter": "tells about this host, for the dashboard Host",
     "vmalert-tool": "runs the unit tests of alerting rules",
     "vmalert": "reads rule files as in production",
+    "amtool": "says whom an Alertmanager would tell",
     "compose-check": "reads compose files as docker compose does",
+    "kustomize": "builds kustomizations as Flux does",
 }
 
 # Static binaries without a C compiler: fewer things to install, and the pure Go paths are fast enough for tests.
