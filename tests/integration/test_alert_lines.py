@@ -6,7 +6,6 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,7 +54,7 @@ class TestGrafanaManaged:
         push(loki, service, 101)
         assert eventually(firing, timeout=30) == [({"fp": FP}, 101.0)]
         (limit,) = condition["model"]["conditions"][0]["evaluator"]["params"]
-        assert 101 > limit
+        assert limit < 101
         other = f"quiet-{service}"
         push(loki, other, 100)
         assert loki.metric(query["model"]["expr"].replace(service, other)) == []

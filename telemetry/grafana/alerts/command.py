@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from telemetry.grafana.alerts import provisioning, rulefiles, unittests
+from telemetry.grafana.alerts import alertmanager, provisioning, rulefiles, unittests
 from telemetry.grafana.alerts.records import RuleSet
 from telemetry.grafana.alerts.rules import rule_set
 from telemetry.grafana.alerts.values import Values, ValuesError, read
 
 FORMATS: Final[Mapping[str, Callable[[RuleSet, Values], str]]] = {
+    "alertmanager": alertmanager.alertmanager,
     "grafana": provisioning.grafana,
     "loki": rulefiles.loki,
     "prometheus": rulefiles.prometheus,
@@ -58,8 +59,10 @@ def command(arguments: list[str]) -> int:
     return _write(values, options.write) if options.write else _test(values, options.tool)
 
 
-_RENDER = "Write the rules of a values file as a VMRule, for vmalert, Prometheus or Loki's ruler, or as a provisioning "
-_RENDER += "file of Grafana's with log alerts, contact points and routing."
+_RENDER = (
+    "Write the rules of a values file as a VMRule, for vmalert, Prometheus or Loki's ruler; log alerts, contact points "
+)
+_RENDER += "and routing as a provisioning file of Grafana's; or contact points and routing for Alertmanager."
 _TEST = (
     "Run the unit tests of all rules that vmalert evaluates, with vmalert-tool. It comes with VictoriaMetrics, in the "
 )
@@ -67,7 +70,11 @@ _TEST += "archive vmutils."
 
 
 def _render(values: Values, kind: str, out: str) -> int:
-    text = FORMATS[kind](rule_set(values), values)
+    try:
+        text = FORMATS[kind](rule_set(values), values)
+    except ValuesError as error:
+        print(f"fleetglass alerts: {error}", file=sys.stderr)
+        return 2
     if out == "-":
         sys.stdout.write(text)
     else:

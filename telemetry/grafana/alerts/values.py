@@ -26,6 +26,8 @@ Secret = Annotated[str, Meta(pattern=r"^\$\{[A-Z_][A-Z0-9_]*\}$")]
 Tenant = Annotated[str, Meta(pattern=r"^[A-Za-z0-9!._*'()-]{0,150}$")]
 Duration = Annotated[str, Meta(pattern=r"^[1-9][0-9]*[smhd]$")]
 Address = Annotated[str, Meta(pattern=r"^(\$\{[A-Z_][A-Z0-9_]*\}|https?://[^\s$@]+)$")]
+Folder = Annotated[str, Meta(pattern=r"^/[^\s$]*$")]
+Host = Annotated[str, Meta(pattern=r"^([A-Za-z0-9.-]+:[0-9]+)?$")]
 Metric = Annotated[str, Meta(pattern=r"^([a-zA-Z_:][a-zA-Z0-9_:]*)?$")]
 Label = Annotated[str, Meta(pattern=r"^[a-z_]+$")]
 LabelValue = Annotated[str, Meta(pattern=r"^[^$]+$")]
@@ -94,6 +96,14 @@ class Datasources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Uids of datasources in Grafana."""
 
     logs: Name = "loki"
+
+
+class Alertmanager(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What Alertmanager needs beside: the folder of its ``secrets``, and for mail the server and the sender."""
+
+    secrets: Folder = "/etc/alertmanager/secrets"
+    smarthost: Host = ""
+    sender: str = ""
 
 
 class Email(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="email"):
@@ -176,6 +186,7 @@ class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dashboards: Link
     tenants: Tenants = Tenants()
     datasources: Datasources = Datasources()
+    alertmanager: Alertmanager = Alertmanager()
     services: tuple[Service, ...] = ()
     exporters: tuple[Exporter, ...] = ()
     contact_points: tuple[ContactPoint, ...] = ()
@@ -273,7 +284,21 @@ class _Document:
         return f"{self._name}:{self.line(path)}: {f'{where}: ' if where else ''}{problem}"
 
 
-_STRUCTS = (Values, Service, Latency, Exporter, Tenants, Datasources, Email, Slack, PagerDuty, Webhook, Routing, Route)
+_STRUCTS = (
+    Values,
+    Service,
+    Latency,
+    Exporter,
+    Tenants,
+    Datasources,
+    Alertmanager,
+    Email,
+    Slack,
+    PagerDuty,
+    Webhook,
+    Routing,
+    Route,
+)
 _KEYS = sorted({field for struct in _STRUCTS for field in struct.__struct_fields__})
 
 
@@ -293,6 +318,8 @@ _MEANT = {
     _pattern(Secret): "expected ${NAME} of an environment variable; secrets don't stand in this file",
     _pattern(Address): "expected an http or https address, or ${NAME} of an environment variable that holds one",
     _pattern(Tenant): "expected a tenant, as X-Scope-OrgID takes it",
+    _pattern(Folder): "expected a folder, from / on",
+    _pattern(Host): "expected host:port",
     _pattern(Duration): "expected a duration such as 30s, 5m or 4h",
     _pattern(Metric): "expected the name of a metric",
     _pattern(Label): "expected the name of a label",
