@@ -14,18 +14,19 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True):
     """Where pings and jobs are. A name may have its schema before it: ``telemetry.worker_ping``.
 
     ``worker_ping`` holds one row for each worker process, ``job_queue`` the jobs that wait or run, ``job_runtime``
-    the ping of each running job. ``job_id_type`` is the type of their ids in SQL. What has to be in them is what
-    ``fleetglass schema print`` writes. Raises ValueError for what is no name.
+    the ping of each running job, ``job_completed`` the jobs that ended. ``job_id_type`` is the type of their ids in
+    SQL. Raises ValueError for what is no name.
     """
 
     worker_ping: str = "worker_ping"
     job_queue: str = "job_queue"
     job_runtime: str = "job_runtime"
+    job_completed: str = "job_completed"
     carrier: str = "carrier"
     job_id_type: str = "uuid"
 
     def __post_init__(self) -> None:
-        for field in ("worker_ping", "job_queue", "job_runtime", "carrier"):
+        for field in ("worker_ping", "job_queue", "job_runtime", "job_completed", "carrier"):
             if not _NAME.fullmatch(getattr(self, field)):
                 raise ValueError(f"{field}={getattr(self, field)!r} is no name of a table or column, such as job_queue")
         if not _TYPE.fullmatch(self.job_id_type):
