@@ -27,6 +27,7 @@ DESCRIBED = {
     "url": "a URL",
     "regexp": "a regular expression",
     "nonempty": "a string that is not empty",
+    "label": "the value of a label (anything but a secret)",
     "optional_secret": "a secret or a string",
 }
 CAPSULES = frozenset({"otelcol", "logs", "metrics", "profiles", "auth", "extension", "rules"})
@@ -60,6 +61,8 @@ STRING = Kind("string")
 NUMBER = Kind("number")
 BOOL = Kind("bool")
 NULL = Kind("null")
+LABEL = Kind("label")
+"""What a target may hold: any value that can be written as a string."""
 
 
 def plural(kind: Kind) -> str:
@@ -114,7 +117,9 @@ def fits(have: Kind, want: Kind) -> bool:
         case "object":
             return have.name in {"map", "object"}
         case "target":
-            return have.name in {"target", "object"} or (have.name == "map" and fits(have.inner or ANY, STRING))
+            return have.name in {"target", "object"} or (have.name == "map" and fits(have.inner or ANY, LABEL))
+        case "label":
+            return have.name not in CAPSULES | {"secret"}
         case "secret" | "optional_secret":
             return have.name in {"secret", "optional_secret"} or have.name in _TEXTS
         case "number":

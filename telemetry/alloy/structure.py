@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from telemetry.alloy.finding import Findings, closest
-from telemetry.alloy.kinds import ANY, CAPSULES, STRING, Kind, fits, wrong_text
+from telemetry.alloy.kinds import ANY, CAPSULES, LABEL, STRING, Kind, fits, wrong_text
 from telemetry.alloy.program import Declare, Node, Scope
 from telemetry.alloy.schema import LEVELS, AttributeSpec, BlockSpec, Shape, schema
 from telemetry.alloy.syntax import (
@@ -187,10 +187,10 @@ class Checker:
                 self._literal(expression, want, title)
             case Unary(operator="-", operand=Literal() as number):
                 self._literal(number, want, title)
-            case Array() if want.name in {"list", "any"}:
+            case Array() if want.name in {"list", "any", "label"}:
                 for item in expression.items:
                     self._value(item, want.inner or ANY, scope, f"an item of {title}")
-            case Object() if want.name in {"map", "target", "object", "any"}:
+            case Object() if want.name in {"map", "target", "object", "any", "label"}:
                 self._object(expression, want, scope, title)
             case Array() | Object():
                 got = "a list" if isinstance(expression, Array) else "an object"
@@ -215,7 +215,7 @@ class Checker:
         )
 
     def _literal(self, literal: Literal, want: Kind, title: str) -> None:
-        if literal.kind == "null" or want.name == "any":
+        if literal.kind == "null" or want.name in {"any", "label"}:
             return
         wrong = ""
         if isinstance(literal.value, str):
@@ -237,7 +237,7 @@ class Checker:
         shape = schema().shapes.get(want.shape) if want.name == "object" else None
         names = set()
         for field in given.fields:
-            inner = STRING if want.name == "target" else want.inner or ANY
+            inner = LABEL if want.name == "target" else want.inner or ANY
             if shape is not None:
                 spec = shape.attributes.get(field.name)
                 if spec is None:

@@ -157,7 +157,11 @@ def infer(expression: Expression, scope: Scope, depth: int = 0) -> Kind:
         case Binary():
             if expression.operator in {"==", "!=", "<", "<=", ">", ">=", "&&", "||"}:
                 return BOOL
-            return infer(expression.left, scope, depth + 1) if expression.operator == "+" else NUMBER
+            if expression.operator != "+":
+                return NUMBER
+            sides = [infer(side, scope, depth + 1) for side in (expression.left, expression.right)]
+            # A string that a secret was added to is a secret.
+            return next((side for side in sides if side.name in {"secret", "optional_secret"}), sides[0])
         case Call():
             return _call(expression, scope, depth)
         case Index():

@@ -153,6 +153,34 @@ LOKI = 'loki.write "out" {\n\tendpoint {\n\t\turl = "http://loki:3100/loki/api/v
             'logging {\n\tlevel = "in" + 1\n}\n',
             '2:15 error wrong-kind: + needs two numbers or two strings; "in" is a string and 1 is a number',
         ),
+        (
+            (
+                'remote.kubernetes.secret "db" {\n\tnamespace = "shop"\n\tname = "db"\n}\nprometheus.scrape "db" {\n'
+                '\ttargets = [{"__address__" = "db:" + remote.kubernetes.secret.db.data["port"], "n" = 1, '
+                '"b" = true}]\n'
+                '\tjob_name = remote.kubernetes.secret.db.data["name"]\n\tforward_to = []\n}\n'
+            ),
+            (
+                '7:13 error wrong-kind: job_name of prometheus.scrape "db" takes a string, but '
+                'remote.kubernetes.secret.db.data["name"] is a secret; convert.nonsensitive(…) makes it a '
+                "string, readable in "
+                "Alloy's UI"
+            ),
+        ),
+        (
+            (
+                'remote.kubernetes.secret "db" {\n\tnamespace = "shop"\n\tname = "db"\n}\nprometheus.scrape "db" {\n'
+                '\ttargets = [{"__address__" = "db:" + '
+                'remote.kubernetes.secret.db.data["port"]}]\n\tforward_to = []\n}\n'
+            ),
+            (
+                '6:30 error wrong-kind: __address__ in an item of targets of prometheus.scrape "db" takes '
+                "the value of a label "
+                "(anything but a secret), but this expression is a secret; convert.nonsensitive(…) makes it "
+                "a string, readable "
+                "in Alloy's UI"
+            ),
+        ),
         ('logging {\n\tlevel = !"x"\n}\n', '2:10 error wrong-kind: ! needs a bool; "x" is a string'),
         (
             "tracing {\n\tsampling_fraction = 1 / 0\n}\n",
