@@ -156,6 +156,7 @@ def test_a_pod_is_scraped_at_the_port_it_calls_metrics_and_nowhere_else(
         scraped = targets(
             _container(address, "shop", "metrics", 9464),
             _container(address, "shop-http", "http", 8000),
+            _container(address, "dcgm-exporter", "metrics", 9400),
         )
         start_alloy(scraping("pod_metrics", scraped, victoria_metrics, run))
         [sample] = found(victoria_metrics, f'shop_up{{run="{run}"}}')
