@@ -2,55 +2,44 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
-from tests.bench import b5_load
+from tests.bench import b5_alloy, b5_load
+from tests.bench.b5_rounds import CONNECTIONS, FIRST, NAMES, PRINCIPALS, SERVER, SERVICE, STORMY, Rounds
 from tests.bench.child import Child
-from tests.bench.results import Bench, Ledger, Options, Row, Table, Target
-from tests.bench.rounds import ratios, schedule, spread
+from tests.bench.results import Bench, Ledger, Options, Table, Target
 
 if TYPE_CHECKING:
     from tests.bench.sink import Sink
 
-BARE, ROUTE, STORM, SERVICE = "bare", "route", "storm", "service"
-VARIANTS = (BARE, ROUTE, STORM, SERVICE)
-NAMES = {
-    BARE: "bare Litestar handler that decodes the report",
-    ROUTE: "our route: principal, limits, dedupe, scrub, fingerprint, line",
-    STORM: "our route in a storm of repeats",
-    SERVICE: "our service: the route with request metrics and access line",
-}
-CONNECTIONS = 16
-PRINCIPALS = 10_000
 RATE = 2_000
 HOT = 0.02
-STORMY = 500
-SERVER = "tests.bench.b5_server"
 HOW = (
     "Browser errors of some 700 bytes of JSON, under uvicorn (asyncio, httptools) on one core; the load generator and"
     " the receiver of the lines on the other. {connections} keep-alive connections; every report has another principal"
     " of {principals:,} and is the first of its window, the dearest kind: each makes a line, pushed in Loki's format."
-    " In the storm, {storm} principals repeat themselves, as when a release has broken a page. A round is {window} s"
-    " of load on each server in turn; a rate is what was answered divided by the time of the load and of sending"
-    " afterwards what was queued. Then a load of {rate:,} reports a second, due at equal distances for {seconds:g} s,"
-    " by {principals:,} principals at default limits: half of them repeats, and one page in a loop that sends"
-    " {hot:.0%} of all. An answer's time counts from when its report was due."
+    " The principals meet the same errors one after the other, as after a release; in the row of new words none was"
+    " met before. In the storm, {storm} principals repeat themselves, as when a release has broken a page. Our route"
+    " is answered before the router, as our service does it; a row has it where `IngestPlugin` puts it, and a row the"
+    " whole service. A round is {window} s of load on each server in turn; a rate is what was answered divided by the"
+    " time of the load and of sending afterwards what was queued (without the latter for Alloy, which can't be asked"
+    " to send). Then a load of {rate:,} reports a second, due at equal distances for {seconds:g} s, by"
+    " {principals:,} principals at default limits: half of them repeats, and one page in a loop that sends {hot:.0%}"
+    " of all. An answer's time counts from when its report was due."
 )
 
 
 def bench(options: Options, sink: Sink) -> Bench:
     window = 0.6 if options.quick else 1.5
     seconds = 5.0 if options.quick else 60.0
-    rates, costs, ledger, busy = _rounds(options, sink, window)
+    with ExitStack() as end:
+        rounds = Rounds(options, sink, end)
+        ledger = rounds.run(window)
     steady = _steady(options, sink, seconds)
-    throughput = tuple(
-        Row(NAMES[name], spread(rates[name]), spread(ratios(rates[name], rates[BARE]))) for name in VARIANTS
-    )
-    cpu = tuple(Row(NAMES[name], spread(costs[name]), spread(ratios(costs[name], costs[BARE]))) for name in VARIANTS)
+    throughput, cpu = rounds.rows(rounds.rates), rounds.rows(rounds.costs)
+    ours = next(row for row in throughput if row.variant == NAMES[FIRST])
     return Bench(
         key="B5",
         title="Taking browser errors in",
@@ -68,60 +57,19 @@ def bench(options: Options, sink: Sink) -> Bench:
             Table("Server CPU per report, sending included", "µs", "less", cpu, "times the bare handler"),
         ),
         targets=(
-            Target("times the throughput of the bare handler", throughput[1].ratio.median, 1.0, "at least"),  # type: ignore[union-attr]
+            Target("times the throughput of the bare handler", ours.ratio.median, 1.0, "at least"),  # type: ignore[union-attr]
             Target(f"99 % of answers at {RATE:,}/s within", steady["p99"] * 1000, 50.0, "at most", "ms"),
             Target("share accepted at the default limits", steady["accepted"], 0.95, "at least"),
             Target("memory grown over the second half of the load", steady["grown"], 0.05, "at most"),
             Target("reports unaccounted for", steady["unaccounted"], 0.0, "at most"),
         ),
         ledger=(*ledger, steady["ledger"]),
-        notes=(f"The load generator used {busy:.0%} of its core at most.", *steady["notes"]),
+        notes=(
+            f"The load generator used {rounds.busy:.0%} of its core at most.",
+            *([] if b5_alloy.is_there() else [b5_alloy.MISSING]),
+            *steady["notes"],
+        ),
     )
-
-
-def _rounds(
-    options: Options, sink: Sink, window: float
-) -> tuple[dict[str, list[float]], dict[str, list[float]], list[Ledger], float]:
-    rates: dict[str, list[float]] = defaultdict(list)
-    costs: dict[str, list[float]] = defaultdict(list)
-    busy = 0.0
-    servers = {
-        name: Child(SERVER, name, sink.url, str(PRINCIPALS), core=options.server) for name in (BARE, ROUTE, SERVICE)
-    }
-    servers |= {STORM: servers[ROUTE]}
-    reports = {name: b5_load.fresh(PRINCIPALS) for name in servers}
-    reports[STORM] = b5_load.storm(STORMY)
-    drains: dict[str, Any] = {}
-    try:
-        for name, server in servers.items():
-            b5_load.flat_out(server.hello["port"], reports[name], window / 2, CONNECTIONS)
-            server.ask("drain")
-        for _, name in schedule(VARIANTS, options.rounds(18)):
-            server = servers[name]
-            cpu = server.ask("moment")["cpu"]
-            start = time.perf_counter()
-            load = b5_load.flat_out(server.hello["port"], reports[name], window, CONNECTIONS)
-            drains[name] = server.ask("drain")
-            elapsed = time.perf_counter() - start
-            answered = sum(load.statuses.values())
-            if load.statuses.keys() - {204}:
-                raise RuntimeError(f"{name} answered {load.statuses}")
-            rates[name].append(answered / elapsed)
-            costs[name].append((drains[name]["cpu"] - cpu) / answered * 1e6)
-            busy = max(busy, load.busy)
-        rows = [
-            # At the end only: windows go on closing behind the last round.
-            Ledger(NAMES[name], "logs", kept_by="own", **servers[name].ask("end")["ledger"]["logs"], received=0)
-            for name in (ROUTE, SERVICE)
-        ]
-        rows = [
-            structs.replace(row, received=sink.count(f"lines bench-b5-{name}"))
-            for name, row in zip((ROUTE, SERVICE), rows, strict=True)
-        ]
-    finally:
-        for server in servers.values():
-            server.close()
-    return rates, costs, rows, busy
 
 
 def _steady(options: Options, sink: Sink, seconds: float) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tests.bench.b5_alloy import PATH as FARO_PATH
 from tests.bench.b5_server import PATH, token
 
 if TYPE_CHECKING:
@@ -62,6 +63,37 @@ def request(principal: int, error: int, occurrence: int = 0) -> bytes:
     return head.encode() + body
 
 
+def batch(user: int, error: int) -> bytes:
+    """The same error as Grafana's Faro Web SDK posts it to Alloy, without credentials: some 900 bytes of JSON."""
+    words = f"{_letters(error)} of {_letters(error * 7 + 3)}"
+    frames = [
+        {
+            "filename": "https://console.example/assets/index-4f2a.js",
+            "function": _letters(error + depth),
+            "lineno": 10 + depth,
+            "colno": error % 90,
+        }
+        for depth in range(6)
+    ]
+    exception = {
+        "timestamp": "2026-11-30T12:00:00.000Z",
+        "type": "TypeError",
+        "value": f"can't read {words}, attempt 0",
+        "stacktrace": {"frames": frames},
+    }
+    meta = {
+        "app": {"name": "console", "environment": "production"},
+        "page": {"url": "https://console.example/jobs/0"},
+        "user": {"email": f"person.{user}@acme.example"},
+    }
+    body = msgspec.json.encode({"exceptions": [exception], "meta": meta})
+    head = (
+        f"POST {FARO_PATH} HTTP/1.1\r\nhost: 127.0.0.1\r\nuser-agent: Mozilla/5.0 (X11; Linux x86_64) bench/1\r\n"
+        f"accept: */*\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
 def _letters(number: int) -> str:
     # Words, since numbers fold: an error that differs in a number only is the same error.
     text = ""
@@ -76,6 +108,22 @@ def fresh(principals: int, start: int = 0) -> Iterator[bytes]:
     number = start
     while True:
         yield request(number % principals, number // principals)
+        number += 1
+
+
+def strange(principals: int, start: int = 0) -> Iterator[bytes]:
+    """Reports of which each says what none before it said: nothing that was made of another can be used again."""
+    number = start
+    while True:
+        yield request(number % principals, number)
+        number += 1
+
+
+def batches(users: int, start: int = 0) -> Iterator[bytes]:
+    """As ``fresh``, for Alloy."""
+    number = start
+    while True:
+        yield batch(number % users, number // users)
         number += 1
 
 
@@ -121,8 +169,9 @@ class _Connections:
                 raise RuntimeError("the server closed a connection in the middle of the load")
             answer = self._buffers[descriptor] + data
             end = answer.find(b"\r\n\r\n")
-            mark = answer.find(b"content-length: ", 0, end)
-            length = int(answer[mark + 16 : answer.index(b"\r", mark)]) if mark >= 0 else 0
+            head = answer[: end + 2].lower()
+            mark = head.find(b"content-length: ")
+            length = int(head[mark + 16 : head.index(b"\r", mark)]) if mark >= 0 else 0
             if end < 0 or len(answer) < end + 4 + length:
                 self._buffers[descriptor] = answer
                 continue

@@ -52,12 +52,21 @@ def bare(_sink: str, _principals: int) -> tuple[Litestar, Callable[[], dict[str,
     return Litestar([take], logging_config=None), dict
 
 
-def route(sink: str, principals: int) -> tuple[Litestar, Callable[[], dict[str, Any]]]:
+def route(sink: str, principals: int, name: str = "route") -> tuple[Litestar, Callable[[], dict[str, Any]]]:
     """The route alone, in an application without our middleware; lines go to Loki."""
     from ingest.app import IngestPlugin
 
-    drain = _telemetry("route", sink)
+    drain = _telemetry(name, sink)
     app = Litestar(plugins=[IngestPlugin(_settings(principals, **UNREACHED))], logging_config=None)
+    return app, drain
+
+
+def first(sink: str, principals: int) -> tuple[Litestar, Callable[[], dict[str, Any]]]:
+    """The same, answered before the application's router, as our own service does it."""
+    from ingest.first import answer_first
+
+    app, drain = route(sink, principals, "first")
+    answer_first(app, PATH)
     return app, drain
 
 
@@ -114,7 +123,7 @@ def _resident() -> int:
 
 def main() -> None:
     variant, sink, principals = child.enter()
-    app, drain = {"bare": bare, "route": route, "service": service}[variant](sink, int(principals))
+    app, drain = {"bare": bare, "route": route, "first": first, "service": service}[variant](sink, int(principals))
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
