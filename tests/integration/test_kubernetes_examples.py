@@ -1,4 +1,4 @@
-"""``examples/kubernetes``: it builds, its names agree, and what is known to break is not in it; no chart is rendered."""
+"""``examples/kubernetes``: it builds, its names agree, and what is known to break is not in it."""
 
 from __future__ import annotations
 
