@@ -55,6 +55,8 @@ def case(
 CASES = [
     case("PromQL with a brace too few", "target-promql-rule", query("sum(up{job=~'$job')"), "This is not PromQL",
          query(f"sum(up{S})")),
+    case("an empty query", "target-promql-rule", query(""), "The query is empty"),
+    case("an empty query for lines", "target-logql-rule", logs(" "), "The query is empty"),
     case("a rate over five minutes", "target-rate-interval-rule",
          query(RATE.replace("$__rate_interval", "5m")), "rate takes [$__rate_interval]", query(RATE)),
     case("a rate over the step", "target-rate-interval-rule",

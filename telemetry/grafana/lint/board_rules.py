@@ -185,7 +185,9 @@ def _units(panel: Panel) -> Iterator[Finding]:
         yield panel.place.found("panel-units-rule", "Say what the numbers count (fieldConfig.defaults.unit).")
     for unit in units:
         if not isinstance(unit, str) or not is_unit(unit):
-            yield panel.place.found("panel-units-rule", f"Grafana knows no unit {unit!r}.")
+            yield panel.place.found(
+                "panel-units-rule", f"Grafana knows no unit {unit!r}; one of your own is `suffix: {unit}`."
+            )
 
 
 def _target(board: Board, panel: Panel, target: Target, world: World) -> Iterator[Finding]:
@@ -195,6 +197,9 @@ def _target(board: Board, panel: Panel, target: Target, world: World) -> Iterato
         if all(other.id != target.panel for other in board.panels):
             rule = "target-logql-rule" if target.language == "logql" else "target-promql-rule"
             yield target.place.found(rule, f"Panel {target.panel}, whose answer is taken, doesn't exist.")
+        return
+    if not target.expression.strip() and target.language in {"promql", "logql"}:
+        yield target.place.found(f"target-{target.language}-rule", "The query is empty: write one, or take it out.")
         return
     asked = Asked(target.expression, target.language, target.place, True, target.instant, board.defaults)
     yield from lint_query(asked, world)
