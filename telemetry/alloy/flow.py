@@ -8,11 +8,12 @@ import msgspec
 
 from telemetry.alloy.finding import Findings, closest
 from telemetry.alloy.kinds import CAPSULES
-from telemetry.alloy.program import NAMESPACES, Node, Scope
+from telemetry.alloy.program import Node, Scope
 from telemetry.alloy.syntax import Array, Attribute, Block, Call, Expression, children
 from telemetry.alloy.values import (
     DEPRECATED,
     EXPERIMENTAL,
+    NAMESPACES,
     STDLIB,
     Reference,
     export_kind,

@@ -17,12 +17,6 @@ from telemetry.alloy.syntax import Attribute, Block, File, Position
 ROOT_ONLY = frozenset({"logging", "tracing", "http", "livedebugging", "remotecfg", "labelstore"})
 IMPORTS = frozenset({"import.file", "import.string", "import.http", "import.git"})
 CONFIG = ROOT_ONLY | IMPORTS | {"argument", "export", "declare", "foreach"}
-NAMESPACES = frozenset({"array", "coalesce", "constants", "convert", "encoding", "file", "json_path", "string", "sys"})
-"""First names of the standard library."""
-
-_FIRST_NAMES = frozenset(
-    name.partition(".")[0] for name in (*schema().components, *schema().others) if "." in name or name in CONFIG
-)
 Role = Literal["root", "module", "foreach", "library"]
 
 
@@ -165,10 +159,8 @@ class Builder:
         # Modules first: a component may use one that is declared below it.
         for node in nodes:
             if node.block.name == "declare":
-                self._hides(node.block)
                 self._declare(node)
             elif node.block.name in IMPORTS:
-                self._hides(node.block)
                 self._import(node)
         for node in nodes:
             self._place(node)
@@ -192,15 +184,24 @@ class Builder:
             scope.declares.setdefault(block.label, declare)
         self._fill(declare.scope, inner)
 
-    def _hides(self, block: Block) -> None:
+    def _hidden(self, node: Node) -> bool:
         """Alloy looks for modules first: one named ``loki`` is found for every ``loki.…``."""
-        if block.label in _FIRST_NAMES | NAMESPACES:
-            what = "functions" if block.label in NAMESPACES else "components"
-            self.found.error(
-                block.position,
-                "label",
-                f"{block.title} hides the {what} that begin with {block.label}; give it another name",
-            )
+        block = node.block
+        first = block.name.partition(".")[0]
+        scope: Scope | None = node.scope
+        while scope is not None:
+            for name in ("declare", *sorted(IMPORTS)):
+                hiding = scope.nodes.get(f"{name}.{first}")
+                if hiding is not None:
+                    self.found.error(
+                        block.position,
+                        "label",
+                        f"{block.name} is looked for in {hiding.block.title}, which hides the components that "
+                        f"begin with {first}; give the module another name",
+                    )
+                    return True
+            scope = scope.parent
+        return False
 
     def _import(self, node: Node) -> None:
         if node.block.label:
@@ -232,6 +233,9 @@ class Builder:
         table = schema()
         node.spec = table.components.get(block.name)
         if node.spec is not None:
+            if node.component and self._hidden(node):
+                node.spec = None
+                return
             self._label(block)
             self._stability(block.position, block.name, node.spec.level)
             if block.name == "foreach":

@@ -72,6 +72,9 @@ DEPRECATED = {
 }
 """Old names of functions and what they are called now; Alloy's own ``validate`` refuses them."""
 
+NAMESPACES = frozenset(name.partition(".")[0] for name in STDLIB)
+"""First names of the standard library."""
+
 
 class Reference(msgspec.Struct, frozen=True):
     """An uninterrupted ``a.b.c``: its names and where the first one stands."""
