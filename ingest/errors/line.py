@@ -74,8 +74,12 @@ def ready_line(report: Report, principal: Principal, now: float, fp: str) -> Rea
     url = _written("url", _CLEAN["url"](report.url), cuts)
     build = _written("build", _CLEAN["build"](report.build), cuts)
     release = _written("release", _CLEAN["release"](report.release), cuts) if report.release else ""
-    message = _told("message", _outcome("message", report.message), cuts)
-    stack = _told("stack", _outcome("stack", report.stack), cuts)
+    message, size = _outcome("message", report.message)
+    if size:
+        cuts.append(f"message:{size}")
+    stack, size = _outcome("stack", report.stack)
+    if size:
+        cuts.append(f"stack:{size}")
     optional = f' release="{release}"' if release else ""
     if report.trace_id:
         optional += f' trace_id="{report.trace_id}"'
@@ -100,7 +104,10 @@ def _written(name: str, value: str, cuts: list[str]) -> str:
     # What most values are, told by a few looks in C.
     if len(value) <= budget and value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
         return value
-    return _told(name, cut_escaped(value, budget), cuts)
+    escaped, size = cut_escaped(value, budget)
+    if size:
+        cuts.append(f"{name}:{size}")
+    return escaped
 
 
 def _outcome(name: str, value: str) -> tuple[str, int]:
@@ -113,15 +120,10 @@ def _remembered(name: str, value: str) -> tuple[str, int]:
     return cut_escaped(_CLEAN[name](value), BUDGETS[name])
 
 
-def _told(name: str, outcome: tuple[str, int], cuts: list[str]) -> str:
-    escaped, size = outcome
-    if size:
-        cuts.append(f"{name}:{size}")
-    return escaped
-
-
 class Fields(Mapping[str, str | int]):
     """What a logfmt reader finds in a line of ours. Read when first asked, since most lines are sent as they are."""
+
+    __slots__ = ("_line", "_read")
 
     def __init__(self, line: str) -> None:
         self._line = line
