@@ -12,15 +12,12 @@ import yaml
 from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
 from telemetry import cli
-from telemetry.grafana import datasources
 from telemetry.grafana.boards import BOARDS
 from telemetry.grafana.datasources import LOGS_UID, METRICS_UID, TRACES_UID, Settings, escaped, provisioning, text
 from telemetry.grafana.lint import promql
 from telemetry.grafana.lint.names import catalogue, problems
 from telemetry.grafana.lint.run import File, Options, lint
 from telemetry.logs.formatters import JsonFormatter, LogfmtFormatter
-
-PROVISIONING = Path(datasources.__file__).parent / "provisioning"
 
 
 def by_name(settings: Settings) -> dict[str, dict]:
@@ -32,13 +29,12 @@ def by_name(settings: Settings) -> dict[str, dict]:
 SOURCES = by_name(Settings())
 
 
-def test_the_committed_file_and_its_lockfile_are_what_the_command_writes():
-    committed = (PROVISIONING / "datasources.yaml").read_text(encoding="utf-8")
-    assert committed == text(Settings()), (
-        "run fleetglass grafana datasources telemetry/grafana/provisioning/datasources.yaml"
-    )
-    lock = json.loads((PROVISIONING / "datasources.lock.json").read_text(encoding="utf-8"))
-    assert lock["datasources"] == lint([File("datasources.yaml", committed)]).lock
+def test_the_lockfile_of_the_example_holds_the_uids_of_the_example():
+    folder = Path(__file__).parents[2] / "examples" / "kubernetes" / "grafana"
+    lock = json.loads((folder / "datasources.lock.json").read_text(encoding="utf-8"))
+    text = (folder / "datasources.yaml").read_text(encoding="utf-8")
+    assert lock["datasources"] == lint([File("datasources.yaml", text)]).lock
+    assert lock["datasources"] == {"1/VictoriaMetrics": METRICS_UID, "1/Loki": LOGS_UID, "1/Tempo": TRACES_UID}
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ FORMS = {
     "loki": rulefiles.loki,
     "grafana": provisioning.grafana,
 }
-BOARDS = [*gather([FOLDER / "dashboards", FOLDER / "provisioning"])]
+BOARDS = [*gather([FOLDER / "dashboards"])]
+EXAMPLES = ROOT / "examples"
 
 
 def options() -> Options:
@@ -40,10 +41,17 @@ def options() -> Options:
     return Options(pages=Pages(pages), datasources=frozenset({"loki"}))
 
 
-def test_dashboards_and_datasources_are_clean():
+def test_dashboards_are_clean():
     report = lint(BOARDS, options())
     assert not report.findings, "\n".join(map(str, report.findings))
     assert report.boards == len(shipped.shipped()) >= 5
+
+
+@pytest.mark.parametrize("paths", [["kubernetes"], ["stack", "compose.yaml"]], ids=["kubernetes", "compose"])
+def test_the_examples_of_a_whole_stack_are_clean(paths):
+    files = [*BOARDS, *gather([EXAMPLES / path for path in paths])]
+    report = lint(files, options())
+    assert not report.findings, "\n".join(map(str, report.findings))
     assert report.datasources == 3
 
 
