@@ -104,6 +104,15 @@ def v2(source: Any = None, **spec: Any) -> str:
     return json.dumps(made, indent=1)
 
 
+def alpha(expression: str) -> str:
+    """The same in v2alpha1: the type is the query's kind, the datasource stands beside it."""
+    made = json.loads(v2().replace("app/v2", "app/v2alpha1"))
+    spec = made["spec"]["elements"]["one"]["spec"]["data"]["spec"]["queries"][0]["spec"]
+    spec["datasource"] = {"type": "prometheus", "uid": "${datasource}"}
+    spec["query"] = {"kind": "prometheus", "spec": {"expr": expression}}
+    return json.dumps(made, indent=1)
+
+
 def two(**second: Any) -> dict[str, str]:
     return {"b.json": json.dumps(BOARD | second, indent=1), "a.json": board()}
 
@@ -183,6 +192,8 @@ CASES = [
     Case("a V2 panel with the datasource as a string (grafana#128167)", "v2-datasource-string",
          {"board.json": v2("${datasource}")}, '"expr"', "write {name: ${datasource}}", "shop, panel 1 'Up'",
          good={"board.json": v2()}),
+    Case("a panel of v2alpha1 with a broken query", "target-promql-rule", {"board.json": alpha("sum(up")}, '"expr"',
+         "This is not PromQL", "shop, panel 1 'Up'", good={"board.json": alpha(SELECT)}),
     Case("a dashboard exported for sharing", "board-inputs",
          changed("__inputs", to=[{"name": "DS_PROMETHEUS"}]), '"__inputs"', "exported for sharing", "shop", good=GOOD),
     Case("a dashboard of an old schema", "board-schema",

@@ -86,6 +86,12 @@ def pod(arguments: str, mounts: str) -> dict[str, str]:
 
 
 BIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: big}\ndata:\n  a.txt: "
+LINES = textwrap.indent(board(), "      ")
+OPERATED = (
+    "apiVersion: grafana.integreatly.org/v1beta1\nkind: GrafanaDashboard\nmetadata:\n  name: shop\n"
+    f"  labels: {{kustomize.toolkit.fluxcd.io/substitute: disabled}}\nspec:\n  json: |\n{LINES}\n"
+)
+VALUES = f"dashboards:\n  default:\n    shop:\n      json: |\n{textwrap.indent(LINES, '  ')}\n"
 FLUX = "kustomize.toolkit.fluxcd.io/substitute: disabled"
 CASES = [
     # Kubernetes objects.
@@ -117,6 +123,12 @@ CASES = [
     Case("a dashboard within a ConfigMap", "panel-units-rule",
          {"shop.yaml": SHOP.replace("reqps", "requests")}, '"id": 2', "no unit 'requests'",
          "ConfigMap dashboard-shop, shop.json, shop, panel 2 'Requests'", shift=-1),
+    Case("a dashboard of Grafana's operator", "flux-substitution",
+         {"shop.yaml": OPERATED.replace(FLUX, "a: b")}, "apiVersion", "would replace ${datasource}",
+         "GrafanaDashboard shop", good={"shop.yaml": OPERATED}),
+    Case("a dashboard within Helm values", "panel-units-rule", {"values.yaml": VALUES.replace("reqps", "requests")},
+         '"id": 2', "no unit 'requests'", "dashboards.default.shop, shop, panel 2 'Requests'", shift=-1,
+         good={"values.yaml": VALUES}),
     # The renderer.
     Case("a renderer without a token in Grafana (grafana-image-renderer#978)", "renderer-token",
          edit(GRAFANA, "      GF_RENDERING_RENDERER_TOKEN: ${RENDERER_TOKEN}\n", ""), "GF_RENDERING_SERVER_URL",

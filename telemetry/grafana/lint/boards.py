@@ -290,7 +290,7 @@ def _v2_variable(item: Place) -> Variable:
     source = Source()
     if isinstance(query, dict):  # a DataQuery
         text = _map(query.get("spec")).get("query")
-        source = _v2_source(query)
+        source = _v2_source(query, spec)
     return Variable(
         name=_text(spec.get("name")),
         label=_text(spec.get("label")),
@@ -305,11 +305,13 @@ def _v2_variable(item: Place) -> Variable:
     )
 
 
-def _v2_source(query: Mapping[str, Any]) -> Source:
-    source = query.get("datasource")
+def _v2_source(query: Mapping[str, Any], around: Mapping[str, Any]) -> Source:
+    """The datasource of a query; v2alpha1 has it beside the query, and the type as the query's kind."""
+    source = query.get("datasource", around.get("datasource"))
+    kind = _text(query.get("group")) or _text(query.get("kind")).removeprefix("DataQuery")
     if isinstance(source, str):
-        return Source(source, _text(query.get("group")), True)
-    return Source(_text(_map(source).get("name")), _text(query.get("group")))
+        return Source(source, kind, True)
+    return Source(_text(_map(source).get("name")) or _text(_map(source).get("uid")), kind)
 
 
 def _v2_panel(item: Place, sources: Mapping[str, str], cell: tuple[tuple[int, int, int, int] | None, bool]) -> Panel:
@@ -350,7 +352,7 @@ def _v2_targets(place: Place, sources: Mapping[str, str]) -> Iterator[Target]:
         inner = item / "spec" / "query" / "spec"
         fields = _map(query.get("spec"))
         yield _target(
-            inner, fields, _v2_source(query), sources, _text(spec.get("refId")), hidden=spec.get("hidden") is True
+            inner, fields, _v2_source(query, spec), sources, _text(spec.get("refId")), hidden=spec.get("hidden") is True
         )
 
 

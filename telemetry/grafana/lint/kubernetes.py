@@ -11,7 +11,7 @@ from telemetry.grafana.lint.things import Things
 
 SUBSTITUTE: Final = "kustomize.toolkit.fluxcd.io/substitute"
 SIDECAR_LABELS: Final = ("grafana_dashboard", "grafana_datasource", "grafana_alert")
-_RULES: Final = frozenset({"VMRule", "PrometheusRule"})
+_RULES: Final = frozenset({"VMRule", "PrometheusRule", "GrafanaDashboard"})
 _MIB: Final = 1 << 20
 _APPLIED: Final = 256 << 10
 """Bytes of all annotations together: client-side apply keeps a copy of the object in one."""

@@ -115,6 +115,17 @@ def _sort(place: Place, into: Things) -> None:
         into.groups += _groups(place / "groups")
     else:
         into.provisioning += _provisioning(place)
+        _inline(place, into)
+
+
+def _inline(place: Place, into: Things) -> None:
+    """Dashboards in Helm values of Grafana: the text under ``dashboards.FOLDER.NAME.json``."""
+    data = place.value
+    for key, value in data.items() if isinstance(data, dict) else ():
+        if key == "json" and isinstance(value, str) and value.lstrip().startswith("{"):
+            _embedded(place / key, ".".join(map(str, place.path)), into)
+        elif isinstance(value, dict):
+            _inline(place / key, into)
 
 
 def _is_board(data: Mapping[str, Any]) -> bool:
@@ -134,6 +145,8 @@ def _object(place: Place, version: str, kind: str, into: Things) -> None:
             if isinstance(texts, dict) and not (kind == "Secret" and block == "data"):
                 for key in texts:
                     _embedded(place / block / key, f"{kind} {_name(data)}, {key}", into)
+    elif kind == "GrafanaDashboard":
+        _embedded(place / "spec" / "json", f"{kind} {_name(data)}, spec.json", into)
     elif kind in {"VMRule", "PrometheusRule"}:
         into.groups += _groups(place / "spec" / "groups")
     else:
@@ -147,6 +160,7 @@ def _name(data: Mapping[str, Any]) -> str:
 
 def _embedded(place: Place, inside: str, into: Things) -> None:
     name = str(place.path[-1])
+    name = f"{name}.json" if name == "json" else name
     if not isinstance(place.value, str) or not name.endswith((".json", ".yaml", ".yml")):
         return
     try:
