@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from telemetry.grafana import datasources
-from telemetry.grafana.lint import logql, promql, traceql
+from telemetry.grafana.lint import logql, logqltree, promql, traceql
 from telemetry.grafana.lint.across import anchors_of
 from telemetry.grafana.lint.documents import (
     MOST_VALUES,
@@ -197,9 +197,9 @@ def test_a_tree_of_logql_knows_stages_filters_and_groups():
     assert read.is_metric
     (lines,) = read.queries()
     assert [stage.kind for stage in lines.stages] == ["|=", "logfmt", "label", "keep", "unwrap"]
-    assert lines.stages[2].filters == (logql.Matcher("w", "=", "v"),)
+    assert lines.stages[2].filters == (logqltree.Matcher("w", "=", "v"),)
     assert lines.range == "5m"
-    assert [node.name for node, _ in read.nodes() if isinstance(node, logql.Call)] == ["sum", "sum_over_time"]
+    assert [node.name for node, _ in read.nodes() if isinstance(node, logqltree.Call)] == ["sum", "sum_over_time"]
     assert not logql.read('{a="b"} |= "x"').is_metric
 
 

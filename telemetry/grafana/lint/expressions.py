@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from telemetry.grafana.lint import logql, promql, traceql
+from telemetry.grafana.lint import logql, logqltree, promql, traceql
 from telemetry.grafana.lint.boards import Language
 from telemetry.grafana.lint.documents import Place
 from telemetry.grafana.lint.findings import Finding, Level, cut, names
@@ -112,18 +112,18 @@ def _logql(asked: Asked) -> Iterator[Finding]:
         yield found(rule, f"This is not LogQL: {read.problem}. It reads {cut(asked.text)}")
         return
     zero = any(
-        isinstance(node, logql.Pair)
+        isinstance(node, logqltree.Pair)
         and node.op == "or"
-        and isinstance(node.right, logql.Constant)
+        and isinstance(node.right, logqltree.Constant)
         and node.right.text.startswith("vector(")
         for node, _ in read.nodes()
     )
-    calls = [node.name for node, _ in read.nodes() if isinstance(node, logql.Call)]
+    calls = [node.name for node, _ in read.nodes() if isinstance(node, logqltree.Call)]
     yield from _shared(asked, zero, next((name for name in calls if name in {"topk", "bottomk", "approx_topk"}), ""))
     yield from _ranges(asked, read)
     yield from _stages(asked, read)
     for node, _ in read.nodes():
-        if isinstance(node, logql.Call) and node.by:
+        if isinstance(node, logqltree.Call) and node.by:
             endless = ENDLESS & set(node.by)
             if endless and not all(_is_bounded(lines) for lines in _lines_below(node)):
                 yield found(
@@ -133,11 +133,11 @@ def _logql(asked: Asked) -> Iterator[Finding]:
                 )
 
 
-def _lines_below(node: logql.Node) -> list[logql.Lines]:
-    return list(logql.Logql("", node).queries())
+def _lines_below(node: logqltree.Node) -> list[logqltree.Lines]:
+    return list(logqltree.Logql("", node).queries())
 
 
-def _is_bounded(lines: logql.Lines) -> bool:
+def _is_bounded(lines: logqltree.Lines) -> bool:
     """Whether lines are of one workspace, person or error: by a filter of a label, or of the text ``fp="…``."""
     for stage in lines.stages:
         if any(matcher.op in {"=", "=="} and matcher.name in ENDLESS for matcher in stage.filters):
@@ -149,7 +149,7 @@ def _is_bounded(lines: logql.Lines) -> bool:
     return False
 
 
-def _ranges(asked: Asked, read: logql.Logql) -> Iterator[Finding]:
+def _ranges(asked: Asked, read: logqltree.Logql) -> Iterator[Finding]:
     if not asked.in_panel:
         return
     for lines in read.queries():
@@ -161,7 +161,7 @@ def _ranges(asked: Asked, read: logql.Logql) -> Iterator[Finding]:
             return
 
 
-def _stages(asked: Asked, read: logql.Logql) -> Iterator[Finding]:
+def _stages(asked: Asked, read: logqltree.Logql) -> Iterator[Finding]:
     found = asked.place.found
     for lines in read.queries():
         endless = {matcher.name for matcher in lines.matchers} & ENDLESS
