@@ -74,8 +74,9 @@ class Site:
         assert eventually(lambda: len(self.posts) >= count, timeout=timeout), f"{len(self.posts)} of {count} reports"
         return self.reports()
 
-    def settled(self, seconds: float = 0.7) -> list[Any]:
-        """The reports, once none has come for so many seconds."""
+    def settled(self, seconds: float = 0.7, *, count: int = 0) -> list[Any]:
+        """The reports, once there are ``count`` and then none has come for so many seconds."""
+        self.wait(count)
         seen = -1
         while seen != len(self.posts):
             seen = len(self.posts)

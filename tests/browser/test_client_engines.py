@@ -119,7 +119,7 @@ def test_a_storm_is_told_at_the_pages_end_with_the_token(engine, site):
 
 def test_a_thousand_different_errors_stay_within_the_cap(engine, site):
     engine.run("breaks.many(1000)")
-    assert len(site.settled(0.5)) <= 12
+    assert 10 <= len(site.settled(0.5, count=10)) <= 12
 
 
 def test_without_a_token_the_page_ends_with_a_beacon(engine, site):

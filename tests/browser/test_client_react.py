@@ -74,7 +74,7 @@ def test_an_error_that_a_boundary_catches_is_reported_once(console, site, button
     assert message.partition(": ")[2] in console.inner_text("[role=alert]") or message in console.inner_text(
         "[role=alert]"
     )
-    reports = site.settled(0.4)
+    reports = site.settled(0.4, count=1)
     assert [(report["kind"], report["message"], report["repeat"]) for report in reports] == [("react", message, 1)]
     assert reports[0]["build"] == site.mode
     if button != "bare":
@@ -86,7 +86,7 @@ def test_an_error_that_a_boundary_catches_is_reported_once(console, site, button
 def test_an_error_that_no_boundary_catches_is_reported_once_and_still_reaches_the_window(console, site):
     """A callback of ours replaces React's own, which tells window.onerror: that goes on."""
     console.click("#loose")
-    reports = site.settled(0.4)
+    reports = site.settled(0.4, count=1)
     assert [(report["kind"], report["message"]) for report in reports] == [
         ("react", "TypeError: The job list is broken")
     ]
@@ -96,7 +96,7 @@ def test_an_error_that_no_boundary_catches_is_reported_once_and_still_reaches_th
 
 def test_an_error_in_a_click_handler(console, site):
     console.click("#handler")
-    reports = site.settled(0.4)
+    reports = site.settled(0.4, count=1)
     assert [(report["kind"], report["message"]) for report in reports] == [
         ("error", "Error: The click handler is broken")
     ]
@@ -104,7 +104,7 @@ def test_an_error_in_a_click_handler(console, site):
 
 def test_a_failing_call_carries_its_trace(console, site):
     console.click("#call")
-    (report,) = site.settled(0.4)
+    (report,) = site.settled(0.4, count=1)
     assert (report["kind"], report["trace_id"]) == ("unhandledrejection", "0af7651916cd43dd8448eb211c80319c")
 
 
@@ -115,4 +115,4 @@ def test_the_same_failure_again_is_counted(console, site):
         console.click("#mend")
         console.wait_for_selector("text=all is well")
     console.goto("about:blank")
-    assert [report["repeat"] for report in site.settled(0.4)] == [1, 2]
+    assert [report["repeat"] for report in site.settled(0.4, count=2)] == [1, 2]

@@ -43,7 +43,7 @@ export const storm = (perSecond, seconds, message = (n) => `loop ${n % 2 ? "A" :
       if (now - began < seconds * 1000) setTimeout(tick);
       else resolve({ sent, longest });
     };
-    tick();
+    setTimeout(tick); // so that every error has the same stack, the first as well
   });
 
 /** What a page throws while it goes away. */
