@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
                 type=_port,
                 default=[],
                 metavar="NAME=NUMBER",
-                help="another port; repeatable",
+                help="another port, remembered; repeatable",
             )
             each.add_argument("--offset", type=int, default=0, metavar="N", help="move every port by N")
         if verb == "status":
@@ -96,7 +96,10 @@ def _through_compose(options: argparse.Namespace) -> bool:
 
 
 def _up(options: argparse.Namespace) -> int:
-    place, chosen = folder(options), ports(dict(options.port), options.offset)
+    place = folder(options)
+    given = bool(options.port or options.offset)
+    known = None if given else native.remembered_ports(place)
+    chosen = known or ports(dict(options.port), options.offset)
     say = _progress()
     if _through_compose(options):
         engine.up(place, chosen, say)

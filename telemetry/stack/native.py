@@ -19,7 +19,7 @@ import msgspec
 from telemetry.stack import layout as layouts
 from telemetry.stack import processes
 from telemetry.stack.layout import LISTEN, Layout
-from telemetry.stack.parts import NAMES, OWNERS, PARTS, Name, needed
+from telemetry.stack.parts import NAMES, OWNERS, PARTS, PORTS, Name, needed
 from telemetry.stack.processes import Record
 
 Say = Callable[[str], None]
@@ -57,10 +57,17 @@ def up(layout: Layout, say: Say) -> list[State]:
     for name in ("etc", "data", "log", "run", "targets"):
         (layout.folder / name).mkdir(parents=True, exist_ok=True)
     running = _running(layout.folder)
+    for name, each in running.items():
+        if each.ports != layout.ports:
+            raise StackError(
+                f"{PARTS[name].title} runs on other ports than these: `fleetglass stack down` first, or leave the "
+                "ports out."
+            )
     layout = msgspec.structs.replace(layout, programs=_startable(layout.programs, running))
     fresh = [name for name in layout.programs if name not in running]
     _refuse_taken(layout, fresh)
     _write(layout)
+    (layout.folder / "ports.json").write_bytes(msgspec.json.encode(dict(layout.ports)))
     for name in fresh:
         if name == "vmalert":  # its first evaluation would fail where the store isn't up yet
             _await_store(layout)
@@ -196,6 +203,15 @@ def layout_of(folder: Path) -> Layout | None:
         return None
     ports = next(iter(running.values())).ports
     return Layout(folder, ports, {name: running[name].program for name in NAMES if name in running})
+
+
+def remembered_ports(folder: Path) -> dict[str, int] | None:
+    """The ports that the stack in ``folder`` was last started with; None where it never was."""
+    try:
+        known = msgspec.json.decode((folder / "ports.json").read_bytes(), type=dict[str, int])
+    except (OSError, msgspec.DecodeError):
+        return None
+    return known if known.keys() == PORTS.keys() else None
 
 
 def last_words(folder: Path, name: Name, lines: int = 20) -> str:

@@ -115,13 +115,23 @@ def test_up_probe_status_down_and_up_again_with_what_was_kept(store: Stack) -> N
     assert store.status()[0] == 1
     assert store("down").stdout == "nothing of the stack was running\n"
 
-    assert store.up().returncode == 0
+    assert store("up").returncode == 0, "the ports are remembered"
     query = f"http://127.0.0.1:{store.ports['victoriametrics']}/api/v1/query?nocache=1&query="
     kept = f'{query}count(last_over_time(telemetry_probe_timestamp_seconds{{job="fleetglass-probe"}}[1h]))'
     found = eventually(lambda: request("GET", kept.replace(" ", "%20")).json()["data"]["result"], timeout=30)
     assert found[0]["value"][1] == "1"
     assert store("down").returncode == 0
     assert nothing_left(store)
+
+
+@pytest.mark.slow
+def test_ports_do_not_change_under_a_running_stack(store: Stack) -> None:
+    assert store.up().returncode == 0
+    [other] = free_ports(1)
+    done = store("up", "--port", f"vmalert={other}")
+    assert done.returncode == 1
+    assert "runs on other ports than these" in done.stderr
+    assert store.status()[0] == 0
 
 
 @pytest.mark.slow
@@ -228,6 +238,20 @@ def test_another_program_of_that_name_is_not_taken_for_it(store: Stack) -> None:
 
 
 # --- with everything there is -----------------------------------------------------------------------------
+
+
+@pytest.mark.stack
+@pytest.mark.slow
+def test_without_alloy_everything_goes_straight_to_its_store(tmp_path: Path) -> None:
+    stack = Stack(tmp_path, "victoria-metrics", "loki", "tempo")
+    try:
+        assert stack.up().returncode == 0
+        assert stack.env()["FLEETGLASS_LOKI_URL"] == f"http://127.0.0.1:{stack.ports['loki']}"
+        said = stack.probe("--require", "traces,logs,metrics")
+        assert [each["state"] for each in said["signals"]] == ["arrived"] * 3
+    finally:
+        native.down(stack.folder, lambda sentence: None)
+    assert nothing_left(stack)
 
 
 @pytest.mark.stack

@@ -204,6 +204,28 @@ def test_a_client_without_a_daemon_is_no_container_engine(tmp_path: Path, monkey
     assert engine.find() is None
 
 
+def test_compose_is_given_the_written_folder_under_one_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A program that writes down how it is called, in place of an engine that is not to be had here."""
+    docker = tmp_path / "docker"
+    docker.write_text('#!/bin/sh\n[ "$1 $2" = "compose version" ] || echo "$@"\n', encoding="utf-8")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said: list[str] = []
+    engine.up(tmp_path, ports({"grafana": 3001}), said.append)
+    file = tmp_path / "compose" / "compose.yaml"
+    project = f"compose --project-name fleetglass --file {file}"
+    assert file.is_file()
+    assert f"{project} up --detach --wait\n" in capfd.readouterr().out
+    engine.down(tmp_path)
+    assert f"{project} down\n" in capfd.readouterr().out
+    assert engine.status(tmp_path) == f"{project} ps --all"
+    docker.write_text("#!/bin/sh\n[ $# -eq 2 ] || [ $1 = info ]\n", encoding="utf-8")
+    with pytest.raises(engine.EngineError, match="ended with 1"):
+        engine.down(tmp_path)
+
+
 # --- processes --------------------------------------------------------------------------------------------
 
 
