@@ -14,7 +14,7 @@ from telemetry.alloy.flow import check_circles, check_reached, check_references,
 from telemetry.alloy.frames import Frame, unfold
 from telemetry.alloy.imports import Imports, Unreadable, parse_bytes, read
 from telemetry.alloy.program import Builder, Scope
-from telemetry.alloy.rules import RULES, Options, deployment, endpoints, labels
+from telemetry.alloy.rules import RULES, Options, deployment, endpoints, labels, starting
 from telemetry.alloy.structure import Checker
 from telemetry.alloy.suppress import Allowance, allowances, apply
 from telemetry.alloy.syntax import File
@@ -112,6 +112,7 @@ def _configuration(
     check_reached(scopes, references, found)
     endpoints.check(frames, found, options)
     labels.check(frames, found)
+    starting.check(frames, found)
     deployment.check(frames, found, options, balanced=balanced)
 
 

@@ -17,6 +17,8 @@ from telemetry.alloy.kinds import Kind
 from telemetry.alloy.schema import Shape, schema
 from tests.alloy_mutants import mutants
 from tests.backends import programs
+from tests.backends.process import free_ports
+from tests.unit.test_alloy_rules import STAGES
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -38,8 +40,8 @@ BLIND = {
 """Rules by which we refuse what ``alloy validate`` lets pass, and why; of files that import, it lets all pass."""
 
 ADVICE = frozenset(
-    "unreached nowhere path address port tls limits open-door payload-label label-count replicas every-node empty-env "
-    "sampled-metrics".split()
+    "unreached nowhere path address port tls at-start open-door payload-label label-count replicas every-node "
+    "empty-env sampled-metrics".split()
 )
 """Rules about what Alloy starts with."""
 
@@ -108,6 +110,40 @@ def test_every_damage_that_alloy_refuses_we_refuse(alloy: str, path: Path, tmp_p
             overdone += [(done, str(finding)) for finding in ours if finding.rule not in BLIND and not imports]
     assert let_through == []
     assert overdone == []
+
+
+@pytest.mark.parametrize("stage", [stage for stage, _, _ in STAGES])
+def test_alloy_refuses_these_stages_when_it_starts(alloy: str, tmp_path: Path, stage: str) -> None:
+    """What we call at-start: validate takes it, run doesn't."""
+    path = tmp_path / "config.alloy"
+    path.write_text(f'loki.process "app" {{\n\tforward_to = []\n\t{stage}\n}}\n')
+    assert "Failed to build component" in _run(alloy, path)
+
+
+def test_alloy_refuses_two_logins_when_it_starts(alloy: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.alloy"
+    for line in ('bearer_token = "x"', 'authorization {\n\t\t\tcredentials = "x"\n\t\t}'):
+        path.write_text(
+            'loki.write "out" {\n\tendpoint {\n\t\turl = "http://loki:3100/loki/api/v1/push"\n'
+            f'\t\tbasic_auth {{\n\t\t\tusername = "a"\n\t\t\tpassword = "b"\n\t\t}}\n\t\t{line}\n\t}}\n}}\n'
+        )
+        assert "at-start" in {finding.rule for finding in check([path])}
+        assert "at most one of" in _run(alloy, path)
+
+
+def _run(alloy: str, path: Path) -> str:
+    """What Alloy says when it can't start with a configuration."""
+    (port,) = free_ports(1)
+    arguments = ["run", "--disable-reporting", f"--server.http.listen-addr=127.0.0.1:{port}"]
+    done = subprocess.run(
+        [alloy, *arguments, f"--storage.path={path.parent / 'data'}", path],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    return done.stdout + done.stderr
 
 
 # --- the table ------------------------------------------------------------------------------------------

@@ -787,7 +787,7 @@ otelcol.receiver.otlp "in" {{
 	}}
 }}
 {TEMPO}"""
-    expected = [f'1 error limits: otelcol.processor.memory_limiter "in"{said}'] if said else []
+    expected = [f'1 error at-start: otelcol.processor.memory_limiter "in"{said}'] if said else []
     assert judge(text) == expected
 
 
@@ -811,10 +811,115 @@ otelcol.receiver.otlp "in" {{
 {TEMPO}"""
     shown = 3000 if most is None else most
     said = (
-        f'1 error limits: otelcol.processor.batch "out": send_batch_max_size ({shown}) has to be at least '
+        f'1 error at-start: otelcol.processor.batch "out": send_batch_max_size ({shown}) has to be at least '
         f"send_batch_size ({size}), or 0"
     )
     assert judge(text) == ([] if good else [said])
+
+
+STAGES = [
+    ("stage.drop { }", "stage.drop", "says nothing to drop: give it source, expression, older_than or longer_than"),
+    (
+        'stage.drop {\n\t\tsource = "a"\n\t\tvalue = "b"\n\t\texpression = "c"\n\t}',
+        "stage.drop",
+        "has value and expression; keep one",
+    ),
+    (
+        'stage.drop {\n\t\tvalue = "b"\n\t\tolder_than = "1h"\n\t}',
+        "stage.drop",
+        "has a value and needs the source to compare it with",
+    ),
+    ("stage.limit {\n\t\trate = 0\n\t\tburst = 1\n\t\tdrop = true\n\t}", "stage.limit", "needs a rate above 0"),
+    ("stage.limit {\n\t\trate = 1\n\t\tburst = -1\n\t\tdrop = true\n\t}", "stage.limit", "needs a burst above 0"),
+    (
+        'stage.limit {\n\t\trate = 1\n\t\tburst = 1\n\t\tby_label_name = "x"\n\t}',
+        "stage.limit",
+        "by label can only drop: add drop = true",
+    ),
+    (
+        'stage.match {\n\t\tselector = `{a="b"}`\n\t}',
+        "stage.match",
+        'does nothing: give it stages, or action = "drop"',
+    ),
+    (
+        'stage.match {\n\t\tselector = `{a="b"}`\n\t\taction = "skip"\n\t}',
+        "stage.match",
+        'takes the actions keep and drop, not "skip"',
+    ),
+    (
+        'stage.match {\n\t\tselector = `{a="b"}`\n\t\taction = "drop"\n\t\tstage.docker { }\n\t}',
+        "stage.match",
+        "drops what it matches, so that it can't have stages",
+    ),
+    (
+        'stage.match {\n\t\tselector = "frontend"\n\t\taction = "drop"\n\t}',
+        "stage.match",
+        'needs a selector in braces, as {service_name="shop"} |= "error"',
+    ),
+    (
+        'stage.tenant {\n\t\tvalue = "a"\n\t\tsource = "b"\n\t}',
+        "stage.tenant",
+        "takes exactly one of source, value and label",
+    ),
+    (
+        "stage.json {\n\t\texpressions = {}\n\t}",
+        "stage.json",
+        'reads nothing: give it expressions = {"field" = ""}, or a regex',
+    ),
+    ("stage.logfmt { }", "stage.logfmt", 'reads nothing: give it mapping = {"field" = ""}, or a regex'),
+    ("stage.sampling {\n\t\trate = 2\n\t}", "stage.sampling", "needs a rate between 0 and 1"),
+]
+
+
+@pytest.mark.parametrize(("stage", "name", "said"), STAGES)
+def test_a_stage_that_alloy_refuses_when_it_starts_is_refused_before(judge, stage: str, name: str, said: str) -> None:
+    found = [line for line in judge(_pipeline(f"\t{stage}")) if " error " in line]
+    assert [line.partition(" ")[2] for line in found] == [f'error at-start: {name} of loki.process "app" {said}']
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        'stage.drop {\n\t\tsource = "a"\n\t\tvalue = "b"\n\t}',
+        "stage.limit {\n\t\trate = 1\n\t\tburst = 1\n\t\tdrop = true\n\t}",
+        'stage.match {\n\t\tselector = `{a="b"}`\n\t\taction = "drop"\n\t}',
+        'stage.tenant {\n\t\tvalue = "a"\n\t}',
+        'stage.logfmt {\n\t\tregex = "a.*"\n\t}',
+        "stage.sampling {\n\t\trate = 0.1\n\t}",
+    ],
+)
+def test_a_stage_that_alloy_takes_is_left_alone(judge, stage: str) -> None:
+    assert judge(_pipeline(f"\t{stage}")) == []
+
+
+def test_a_limit_that_does_not_drop_holds_everything_back(judge) -> None:
+    assert judge(_pipeline("\tstage.limit {\n\t\trate = 1\n\t\tburst = 1\n\t}")) == [
+        (
+            '7 notice at-start: stage.limit of loki.process "app" without drop = true holds back the whole pipeline '
+            "instead of dropping lines"
+        )
+    ]
+
+
+LOGINS = """basic_auth {
+			username      = "shop"
+			password      = sys.env("PASSWORD")
+			password_file = "/password"
+		}
+		bearer_token_file = "/token"
+		tls_config {
+			ca_file = "/ca.pem"
+			ca_pem  = "…"
+		}"""
+
+
+def test_an_endpoint_logs_in_one_way_and_takes_each_secret_once(judge) -> None:
+    url = '"http://loki:3100/loki/api/v1/push"'
+    assert judge(_push(f"{url}\n\t\t{LOGINS}")) == [
+        '7 error at-start: basic_auth of endpoint of loki.write "out" has password and password_file; keep one',
+        '9 error at-start: endpoint of loki.write "out" logs in by basic_auth and by bearer_token_file; keep one',
+        '11 error at-start: tls_config of endpoint of loki.write "out" has ca_pem and ca_file; keep one',
+    ]
 
 
 def test_live_debugging_belongs_neither_into_production_nor_into_a_module(judge) -> None:

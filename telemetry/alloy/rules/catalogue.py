@@ -29,6 +29,7 @@ RULES: Mapping[str, str] = {
     "stability": "less stable than what Alloy was told to allow",
     "deprecated": "an old name that Alloy's validate refuses",
     "import": "an import that can't be followed",
+    "at-start": "settings that Alloy refuses only when it builds the component",
     "not-in-table": "a component that exists and is not checked",
     # What Alloy starts with.
     "port": "the port speaks another protocol, or belongs to another server",
@@ -46,7 +47,6 @@ RULES: Mapping[str, str] = {
     "every-node": "each replica reads the logs of all nodes, or none reads them",
     "old-lines": "lines that Loki refuses as too old after a restart",
     "open-door": "a receiver for browsers that takes anything from anybody",
-    "limits": "a processor whose limits contradict each other",
     "livedebugging": "live debugging left on",
     # About the check itself.
     "upstream": "said by the alloy on PATH",

@@ -8,7 +8,7 @@ from telemetry.alloy.finding import Findings
 from telemetry.alloy.frames import Frame, Target, follow, inner_blocks, leads, pieces, texts, truth, values_at
 from telemetry.alloy.program import Node
 from telemetry.alloy.rules.catalogue import Options
-from telemetry.alloy.syntax import Block, Expression, Literal
+from telemetry.alloy.syntax import Block, Expression
 
 _ELSEWHERE = "goes on where this configuration doesn't say"
 _MAKES_METRICS = frozenset({"otelcol.connector.spanmetrics", "otelcol.connector.servicegraph"})
@@ -21,8 +21,6 @@ def check(frames: Iterable[Frame], found: Findings, options: Options, *, balance
             match node.block.name:
                 case "otelcol.processor.tail_sampling":
                     _sampling(node, frame, found, options, balanced=balanced)
-                case "otelcol.processor.memory_limiter" | "otelcol.processor.batch":
-                    _limits(node, frame, found)
                 case "loki.source.kubernetes":
                     _pods(node, frame, found, options)
                 case "loki.source.file":
@@ -86,35 +84,6 @@ def _reaching(value: Expression, frame: Frame, depth: int = 0) -> Iterator[Targe
         for output in inner_blocks(target.node.block.body, "output"):
             for given in values_at(output, "traces"):
                 yield from _reaching(given.value, target.frame, depth + 1)
-
-
-def _limits(node: Node, frame: Frame, found: Findings) -> None:
-    """What these two processors refuse only when Alloy starts."""
-    title = node.block.title
-    if node.block.name == "otelcol.processor.batch":
-        size, most = (_number(node, name, frame) for name in ("send_batch_size", "send_batch_max_size"))
-        # Alloy's defaults, which differ from the collector's.
-        size = 2000 if size is None else size
-        most = 3000 if most is None else most
-        if 0 < most < size:
-            found.error(
-                node.block.position,
-                "limits",
-                f"{title}: send_batch_max_size ({most:g}) has to be at least send_batch_size ({size:g}), or 0",
-            )
-        return
-    limits = [node.attribute(name) for name in ("limit", "limit_percentage")]
-    if not any(limits):
-        found.error(node.block.position, "limits", f'{title} needs a limit: limit = "400MiB", or limit_percentage = 80')
-    elif all(limits):
-        found.error(node.block.position, "limits", f"{title} has limit and limit_percentage; keep one")
-
-
-def _number(node: Node, name: str, frame: Frame) -> float | None:
-    given = node.attribute(name)
-    place = follow(given.value, frame) if given else None
-    value = place.value.value if place is not None and isinstance(place.value, Literal) else None
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _pods(node: Node, frame: Frame, found: Findings, options: Options) -> None:
