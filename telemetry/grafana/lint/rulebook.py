@@ -508,6 +508,12 @@ def _configurations() -> list[Rule]:
         "It ends at start.",
         "Tempo 3.0",
     )
+    rules.notice(
+        "native-histograms",
+        "Tempo's metrics generator makes classic histograms.",
+        "VictoriaMetrics turns native ones into `vmrange` series, beside the classic ones when both are made.",
+        "VictoriaMetrics 1.143",
+    )
     rules.error(
         "loki-leftover",
         "A Loki configuration holds nothing that Loki 3.8 or 4.0 has removed.",

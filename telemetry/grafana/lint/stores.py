@@ -76,6 +76,9 @@ def _tempo_words(place: Place) -> Iterator[Finding]:
             yield (inner / ("processors" if "local-blocks" in named else "local_blocks")).found(
                 "tempo-leftover", message
             )
+        if data.get("generate_native_histograms") in ("both", "native"):
+            message = "VictoriaMetrics turns native histograms into vmrange series: leave this out, or write classic."
+            yield (inner / "generate_native_histograms").found("native-histograms", message)
         if "query_ingesters_until" in data:
             message = "query_ingesters_until is gone with the ingesters: take it out."
             yield (inner / "query_ingesters_until").found("tempo-leftover", message)
