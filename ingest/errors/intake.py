@@ -44,7 +44,8 @@ class Intake:
         self._dropped = frozenset(settings.noise)
         self._logger = logging.getLogger(LOGGER)
         self._line = Place(self._logger, logging.ERROR, EVENT, __file__, "_log")
-        self._errors = counter("frontend_errors_total").start(KINDS)
+        errors = counter("frontend_errors_total").start(KINDS)
+        self._errors = {kind: errors.child(kind) for kind in KINDS}
         self._noise = counter("frontend_noise_total").start(REASONS)
         self._sourcemaps = SourceMaps(settings.sourcemaps, self._resolved, clock) if settings.sourcemaps else None
 
@@ -75,7 +76,7 @@ class Intake:
         fp = fingerprint(report.kind, report.message, report.stack)
         key = (principal.email, principal.workspace, report.kind, fp)
         seen = await self._limits.meet(key, report.repeat, lambda _: sample(report))
-        self._errors.child(report.kind).inc(report.repeat)
+        self._errors[report.kind].inc(report.repeat)
         if seen.counted:
             return "duplicate"
         self._log(ready_line(report, principal, self._clock(), seen.fingerprint))

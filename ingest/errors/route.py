@@ -74,6 +74,7 @@ def errors_route(gate: Gate, intake: Intake) -> ASGIRouteHandler:
     own CSRF check, which a beacon can't pass, leaves the route alone: the gate looks at the origin itself.
     """
     reports = counter("frontend_reports_total").start(RESULTS)
+    counts = {result: reports.child(result) for result in RESULTS}
 
     async def report_browser_error(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.WEBSOCKET:  # an ASGI route gets these as well
@@ -85,11 +86,11 @@ def errors_route(gate: Gate, intake: Intake) -> ASGIRouteHandler:
         try:
             principal, report = await _admit(scope, receive, gate, intake)
         except (Refused, _Refused) as refused:
-            reports.child(refused.result).inc()
+            counts[refused.result].inc()
             if refused.answer is not None:
                 await refused.answer.send(send)
             return
-        reports.child(await intake.take(report, principal)).inc()
+        counts[await intake.take(report, principal)].inc()
         await _ACCEPTED.send(send)
 
     return asgi(PATH, name="report_browser_error", exclude_from_csrf=True, copy_scope=False)(report_browser_error)
