@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from telemetry import faults
 from tests import leftovers
@@ -26,6 +27,11 @@ from tests import leftovers
 _PREFIXES = ("FLEETGLASS_", "OTEL_", "PROMETHEUS_")
 _NAMES = ("FEEDBACK_URL", "DATABASE_URL", "prometheus_multiproc_dir")
 _KEPT = ("FLEETGLASS_REQUIRE_BACKENDS", "FLEETGLASS_BACKENDS_DIR")
+
+
+# How long an example takes is the machine's affair; what else Hypothesis does in CI stays.
+settings.register_profile("house", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 
 def _ours(name: str) -> bool:

@@ -23,6 +23,7 @@ from telemetry.logs import carry, takeover
 from telemetry.logs.loki import LokiHandler
 from telemetry.testing import Hang, Receiver, Refuse, RefuseRecord, Status
 from tests import loki_grammar
+from tests.pace import fastest
 
 log = logging.getLogger("app.test")
 
@@ -191,15 +192,16 @@ def test_the_request_path_is_not_blocked_by_a_server_that_never_answers(telemetr
     """otel-python #2024."""
     telemetry_receiver.behave(Hang())
     with start(telemetry_receiver, shutdown_timeout=0.2):
-        slowest = []
-        for _ in range(3):  # the machine may be busy with others, not each time
+
+        def slow() -> float:
             times = []
             for _ in range(2000):
                 started = time.perf_counter()
                 log.info("x")
                 times.append(time.perf_counter() - started)
-            slowest.append(sorted(times)[-100])  # the bench holds the 99th percentile, with a core of its own
-    assert min(slowest) < 0.001
+            return sorted(times)[-100]  # the bench holds the 99th percentile, with a core of its own
+
+        assert fastest(slow, 0.001) < 0.001
 
 
 def test_handlers_are_neither_lost_nor_doubled_by_reconfiguring(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 import timeit
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -135,11 +137,15 @@ def test_threads_agree_on_the_children_and_lose_no_count() -> None:
     assert len(series(metric)) == 51
 
 
-def test_a_hit_costs_less_than_half_a_microsecond() -> None:
-    counts = guarded(plays(["method", "route", "status"]))
-    counts.child("GET", "/users/{id}", "200")
-    best = min(timeit.repeat(lambda: counts.child("GET", "/users/{id}", "200"), number=20_000, repeat=7)) / 20_000
-    assert best < 0.5e-6
+def test_a_hit_costs_less_than_half_of_what_finding_the_child_without_a_guard_costs() -> None:
+    metric = plays(["method", "route", "status"])
+    counts = guarded(metric)
+    values = ("GET", "/users/{id}", "200")
+
+    def best(find: Callable[..., object]) -> float:
+        return min(timeit.repeat(lambda: find(*values), number=5_000, repeat=20, timer=time.thread_time))
+
+    assert best(counts.child) < best(metric.labels) / 2
 
 
 def test_the_configured_limit_is_the_default_and_reaches_instruments_made_before() -> None:
