@@ -34,7 +34,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def check(paths: Iterable[str | os.PathLike[str]], options: Options | None = None) -> tuple[Finding, ...]:
-    """Check Alloy configurations: files, and folders with every ``*.alloy`` below them.
+    """Check Alloy configurations: files, and folders with every ``*.alloy`` below them (hidden ones left out).
 
     Each file is taken as a configuration of its own, with the modules that it imports; ``options`` tell how it
     is run. Findings come sorted by place, those that a ``fleetglass: allow`` comment allows left out. Raises
@@ -125,7 +125,10 @@ def _groups(paths: Iterable[str | os.PathLike[str]], options: Options) -> list[l
             groups.append([os.fspath(given)])
             continue
         below = "*.alloy" if options.as_one else "**/*.alloy"
-        names = sorted(os.path.normpath(name) for name in place.glob(below) if name.is_file())
+        found = (name for name in place.glob(below) if name.is_file())
+        # A mounted ConfigMap holds its files a second time, in folders that begin with dots.
+        shown = (name for name in found if not any(p.startswith(".") for p in name.relative_to(place).parts))
+        names = sorted(os.path.normpath(name) for name in shown)
         if not names:
             raise Unreadable(f"the folder {given} holds no .alloy file")
         groups += [names] if options.as_one else [[name] for name in names]

@@ -37,7 +37,8 @@ def command(arguments: list[str]) -> int:
         sys.stderr.write(f"fleetglass alloy: {problem}\n")
         return 2
     found = check_files(groups, meant)
-    said, found = _upstream(found, meant, ask=not options.no_upstream)
+    folders = [path for path in options.paths if meant.as_one and path != "-"]
+    said, found = _upstream(found, meant, folders, ask=not options.no_upstream)
     _say(_json(found, said) if options.json else _text(found, said))
     return 1 if found.failed else 0
 
@@ -80,7 +81,7 @@ def _options(given: argparse.Namespace) -> Options:
     return Options(level, max(given.replicas, 0), given.local, given.as_one, tuple(pairs))
 
 
-def _upstream(found: Report, options: Options, *, ask: bool) -> tuple[str, Report]:
+def _upstream(found: Report, options: Options, folders: list[str], *, ask: bool) -> tuple[str, Report]:
     """What is said about Alloy itself, and the report with its findings."""
     if not ask:
         return "alloy was not asked", found
@@ -88,7 +89,7 @@ def _upstream(found: Report, options: Options, *, ask: bool) -> tuple[str, Repor
     if alloy is None:
         return "no alloy on PATH to ask", found
     files = [name for name in found.files if name != "-"]
-    more: Sequence[Finding] = list(upstream.findings(alloy, files, options.stability))
+    more: Sequence[Finding] = list(upstream.findings(alloy, files, folders or files, options.stability))
     return "alloy was asked, too", msgspec.structs.replace(found, findings=tuple(sorted({*found.findings, *more})))
 
 

@@ -23,19 +23,24 @@ def executable() -> str | None:
     return shutil.which("alloy")
 
 
-def findings(alloy: str, files: Sequence[str], stability: str) -> Iterator[Finding]:
-    """What ``alloy`` refuses in each file, one finding each under rule ``upstream``."""
+def findings(alloy: str, files: Sequence[str], configurations: Sequence[str], stability: str) -> Iterator[Finding]:
+    """What ``alloy`` refuses, one finding each under rule ``upstream``.
+
+    ``files`` are asked of ``fmt``; ``configurations``, files or folders that are one each, of ``validate``.
+    """
     for file in files:
         if Path(file).is_file():
             yield from _formatted(alloy, file)
-            yield from _validated(alloy, file, stability)
+    for configuration in configurations:
+        if Path(configuration).exists():
+            yield from _validated(alloy, configuration, stability)
 
 
 def _formatted(alloy: str, file: str) -> Iterator[Finding]:
     status, said = _run(alloy, "fmt", "--test", file)
     if status == 0:
         return
-    found = list(_diagnostics(said, file, "fmt"))
+    found = list(_diagnostics(said, "fmt"))
     if found:
         yield from found
     elif "not formatted" in said or not said.strip():
@@ -45,21 +50,21 @@ def _formatted(alloy: str, file: str) -> Iterator[Finding]:
         yield Finding(file, 1, 1, "error", "upstream", f"alloy fmt: {_last(said)}")
 
 
-def _validated(alloy: str, file: str, stability: str) -> Iterator[Finding]:
-    status, said = _run(alloy, "validate", f"--stability.level={LEVELS[stability]}", file)
+def _validated(alloy: str, configuration: str, stability: str) -> Iterator[Finding]:
+    status, said = _run(alloy, "validate", f"--stability.level={LEVELS[stability]}", configuration)
     if status == 0:
         return
-    found = list(_diagnostics(said, file, "validate"))
-    yield from found or [Finding(file, 1, 1, "error", "upstream", f"alloy validate: {_last(said)}")]
+    found = list(_diagnostics(said, "validate"))
+    yield from found or [Finding(configuration, 1, 1, "error", "upstream", f"alloy validate: {_last(said)}")]
 
 
-def _diagnostics(said: str, file: str, verb: str) -> Iterator[Finding]:
+def _diagnostics(said: str, verb: str) -> Iterator[Finding]:
     for line in said.splitlines():
         match = _DIAGNOSTIC.match(line)
         if match is not None:
             level: Level = "warning" if match["level"] == "Warning" else "error"
             message = f"alloy {verb}: {match['message']}"
-            yield Finding(file, int(match["line"]), int(match["column"]), level, "upstream", message)
+            yield Finding(match["file"], int(match["line"]), int(match["column"]), level, "upstream", message)
 
 
 def _run(alloy: str, *arguments: str) -> tuple[int, str]:

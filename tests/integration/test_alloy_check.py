@@ -253,3 +253,21 @@ def test_the_command_asks_the_alloy_on_path(alloy: str, tmp_path: Path, monkeypa
     )
     assert f'{path}:2:11: error upstream: alloy validate: unrecognized log level "loud"' in lines
     assert lines[-1] == "1 file: 2 errors, 1 warning (alloy was asked, too)"
+
+
+def test_a_folder_that_is_one_configuration_is_validated_as_one(
+    alloy: str, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(alloy).parent}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "out.alloy").write_text(
+        'loki.write "out" {\n\tendpoint {\n\t\turl = "http://loki:3100/loki/api/v1/push"\n\t}\n}\n'
+    )
+    (tmp_path / "in.alloy").write_text(
+        'loki.source.api "in" {\n\thttp { }\n\tforward_to = [loki.write.out.receiver]\n}\n'
+    )
+    assert command(["check", "--as-one", str(tmp_path)]) == 0
+    assert command(["check", str(tmp_path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "2 files: clean (alloy was asked, too)"
+    refused = 'alloy validate: component "loki.write.out.receiver" does not exist or is out of scope'
+    assert f"{tmp_path / 'in.alloy'}:3:16: error upstream: {refused}" in lines

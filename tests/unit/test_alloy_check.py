@@ -457,6 +457,14 @@ def test_files_of_a_folder_can_be_one_configuration(tmp_path: Path) -> None:
     assert check([tmp_path], Options(as_one=True)) == ()
 
 
+def test_a_mounted_configmap_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "..2026").mkdir()
+    (tmp_path / "..2026" / "config.alloy").write_text(LOKI)
+    (tmp_path / "..data").symlink_to("..2026")
+    (tmp_path / "config.alloy").symlink_to("..data/config.alloy")
+    assert [Path(name).name for name in report([tmp_path]).files] == ["config.alloy"]
+
+
 def test_foreach_sees_the_outside_and_its_own_variable(tmp_path: Path) -> None:
     config = tmp_path / "config.alloy"
     text = f"""foreach "service" {{
