@@ -43,7 +43,7 @@ class Intake:
         self._clock = clock
         self._dropped = frozenset(settings.noise)
         self._logger = logging.getLogger(LOGGER)
-        self._line = Place(self._logger, logging.ERROR, EVENT, __file__, "_log")
+        self._line = Place(self._logger, logging.ERROR, EVENT, __file__, "take")
         errors = counter("frontend_errors_total").start(KINDS)
         self._errors = {kind: errors.child(kind) for kind in KINDS}
         self._noise = counter("frontend_noise_total").start(REASONS)
@@ -79,16 +79,13 @@ class Intake:
         self._errors[report.kind].inc(report.repeat)
         if seen.counted:
             return "duplicate"
-        self._log(ready_line(report, principal, self._clock(), seen.fingerprint))
+        self._line.log_ready(ready_line(report, principal, self._clock(), seen.fingerprint))
         if self._sourcemaps is not None:
             self._sourcemaps.offer(report, seen.fingerprint)
         return "accepted"
 
     def _close(self, closing: Closing) -> None:
-        self._log(closing_line(closing, self._clock()))
-
-    def _log(self, line: ReadyLine) -> None:
-        self._line.log({"ready_line": line})
+        self._line.log_ready(closing_line(closing, self._clock()))
 
     def _resolved(self, line: ReadyLine) -> None:
         self._logger.info(SOURCE_EVENT, extra={"ready_line": line})

@@ -14,6 +14,7 @@ from telemetry.logs.formatters import LineFormatter, LogfmtFormatter
 from telemetry.logs.quick import Stamped
 
 E = TypeVar("E", bound=Stamped)
+R = TypeVar("R")
 E_contra = TypeVar("E_contra", bound=Stamped, contravariant=True)
 
 
@@ -78,8 +79,8 @@ class SinkHandler(logging.Handler):
 def ship(
     shipper: delivery.Shipper,
     encode: Encode[E],
-    render: Callable[[logging.LogRecord], tuple[E, str]],
-    record: logging.LogRecord,
+    render: Callable[[R], tuple[E, str]],
+    record: R,
 ) -> None:
     """Render, encode and queue one record; a fault of ours is counted as such and loses only this record."""
     try:

@@ -27,9 +27,10 @@ from logging_loki.emitter import LokiEmitterV0, LokiEmitterV1
 
 from telemetry import delivery, faults, ledger
 from telemetry.delivery import Shipper, Verdict
+from telemetry.logs.event import ReadyLine
 from telemetry.logs.formatters import LineFormatter, LogfmtFormatter
 from telemetry.logs.handlers import ship
-from telemetry.logs.quick import Stamped
+from telemetry.logs.quick import Stamp, Stamped
 from telemetry.text import printable
 from telemetry.transport import HttpTransport, Response
 
@@ -204,6 +205,7 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
         self._compat = compat_labels
         self._usual = type(self.emitter) is LokiEmitter and not compat_labels
         self._lines = formatter or LogfmtFormatter()
+        self._verbatim = self._usual and type(self._lines) is LogfmtFormatter and type(self) is LokiHandler
         self._encoder = Encoder(self.emitter.build_tags(_BLANK) if self._usual else dict(tags or {}))
         self._own = shipper is None
         self.shipper = shipper or _open(url, auth, tenant, headers)
@@ -229,6 +231,16 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
             self.emitter(record, self._lines.format(record) if self.formatter is None else self.format(record))
         except Exception:
             self.handleError(record)
+
+    @property
+    def verbatim(self) -> bool:
+        """Whether a sound ready line is sent as it is, in the handler's own stream: ``take`` may be called then."""
+        return self._verbatim and self.formatter is None
+
+    def take(self, line: ReadyLine, ns: int) -> None:
+        """Queue a sound line of ``ns``, Unix nanoseconds."""
+        if threading.get_ident() not in delivery.SENDERS:
+            ship(self.shipper, self._encoder, _as_it_is, (Stamp(ns, line.trace_id or ""), line.line))
 
     def queue(self, record: logging.LogRecord, line: str | None) -> None:
         """Queue ``record`` as ``line``, or as our own line where None."""
@@ -264,6 +276,10 @@ class LokiHandler(logging_loki.LokiHandler):  # type: ignore[misc]  # the packag
 
 
 _BLANK = logging.LogRecord("", 0, "", 0, "", None, None)
+
+
+def _as_it_is(made: tuple[Stamp, str]) -> tuple[Stamp, str]:
+    return made
 
 
 def authorization(auth: tuple[str, str] | None, tenant: str | None) -> dict[str, str]:

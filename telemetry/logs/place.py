@@ -15,6 +15,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from telemetry.logs.event import READY, ReadyLine, is_sound
+from telemetry.logs.shortcut import only_sink
+
 _TASKS = "taskName" in vars(logging.LogRecord("", 0, "", 0, "", (), None))  # since Python 3.12
 
 
@@ -36,6 +39,16 @@ class Place:
         """Log what ``logger.log(level, message, extra=fields)`` would, here, now; ``message`` in place of its own."""
         if self._logger.isEnabledFor(self._level):
             self._logger.handle(self.record(fields, message))
+
+    def log_ready(self, line: ReadyLine) -> None:
+        """Log a ready line, at once into the sink where no one else would see its record."""
+        logger = self._logger
+        if logger.isEnabledFor(self._level):
+            sink = only_sink(logger, self._level)
+            if sink is not None and is_sound(line):
+                sink.take(line, time.time_ns())
+            else:
+                logger.handle(self.record({READY: line}))
 
     def record(self, fields: Mapping[str, Any], message: str | None = None) -> logging.LogRecord:
         """A record with ``fields``, none of which may have a standard attribute's name."""
