@@ -280,7 +280,7 @@ def test_a_relabel_rule_that_breaks_the_identity_is_noticed(
 ) -> None:
     (tmp_path / "relabel.yaml").write_text(f"- {rule}\n", encoding="utf-8")
     with victoria(tmp_path, "-relabelConfig=relabel.yaml") as url:
-        said = probe(settings(url), timeout=8 if trouble == "lost" else 60)
+        said = probe(settings(url), timeout=12 if trouble == "lost" else 60)
         failed(said, "metrics", trouble, words)
 
 
@@ -296,7 +296,7 @@ def test_what_a_collector_keeps_to_itself_is_told_from_what_is_refused(
         "FLEETGLASS_LOKI_QUERY_URL": f"{victoria_logs.url}/select/logsql",
         "FLEETGLASS_TEMPO_QUERY_URL": f"http://127.0.0.1:{port}",
     }
-    said = probe(environ, timeout=5)
+    said = probe(environ, timeout=12)
     failed(said, "metrics", "lost", "a collector between them drops it", "FLEETGLASS_METRICS_QUERY_URL")
     failed(said, "logs", "lost", "not in VictoriaLogs")
     failed(said, "traces", "refused", "Acknowledged by", "can't be read back", "FLEETGLASS_TEMPO_QUERY_URL")

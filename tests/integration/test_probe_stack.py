@@ -152,7 +152,7 @@ def test_a_tempo_that_was_not_sent_to_does_not_know_the_trace(
             "OTEL_LOGS_EXPORTER": "none",
             "FLEETGLASS_TEMPO_QUERY_URL": other.url,
         }
-        said = probe(environ, timeout=5)
+        said = probe(environ, timeout=12)
         failed(said, "traces", "lost", "Acknowledged by", "FLEETGLASS_TEMPO_QUERY_URL names another store")
     finally:
         other.stop()
@@ -194,7 +194,7 @@ def test_a_loki_that_keeps_tenants_asks_for_one_and_knows_which(probe: Probe, te
 
     green(probe(environ | {"FLEETGLASS_LOKI_TENANT": "a"}), "logs")
     wrong = environ | {"FLEETGLASS_LOKI_TENANT": "a", "FLEETGLASS_QUERY_HEADERS": "x-scope-orgid=b"}
-    failed(probe(wrong, timeout=5), "logs", "tenant", "Arrived under tenant a, but is read under tenant b")
+    failed(probe(wrong, timeout=12), "logs", "tenant", "Arrived under tenant a, but is read under tenant b")
 
 
 _PUSH = """\
@@ -240,7 +240,7 @@ def test_what_alloy_does_to_lines_on_the_way_is_noticed(
         "FLEETGLASS_LOKI_URL": f"http://127.0.0.1:{server.ports[0]}",
         "FLEETGLASS_LOKI_QUERY_URL": loki.url,
     }
-    failed(probe(environ, timeout=12), "logs", trouble, words)
+    failed(probe(environ, timeout=20), "logs", trouble, words)
 
 
 def test_a_push_receiver_is_not_asked_for_what_it_took(
