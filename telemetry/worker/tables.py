@@ -27,10 +27,15 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for field in ("worker_ping", "job_queue", "job_runtime", "job_completed", "carrier"):
-            if not _NAME.fullmatch(getattr(self, field)):
+            if not self.is_name(getattr(self, field)):
                 raise ValueError(f"{field}={getattr(self, field)!r} is no name of a table or column, such as job_queue")
         if not _TYPE.fullmatch(self.job_id_type):
             raise ValueError(f"job_id_type={self.job_id_type!r} is no type, such as uuid or bigint")
+
+    @staticmethod
+    def is_name(text: str) -> bool:
+        """Whether ``text`` names a table or a column and nothing else, with its schema or without."""
+        return _NAME.fullmatch(text) is not None
 
     @staticmethod
     def quoted(name: str) -> str:

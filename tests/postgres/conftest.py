@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 from collections.abc import Iterator
 
 import psycopg
@@ -10,6 +11,7 @@ import pytest
 from psycopg import sql
 
 from examples.platform.postgres import Postgres
+from telemetry.fleet import profiles, schema
 from tests.backends import postgres
 from tests.backends.postgres import prepare
 
@@ -38,3 +40,13 @@ def queue(database: str) -> str:
     with psycopg.connect(database, autocommit=True) as connection:
         prepare(connection)
     return database
+
+
+@pytest.fixture
+def fleet(server: Postgres, queue: str) -> str:
+    """The address of such a database with all that ``fleetglass schema print`` writes, applied as an operator would."""
+    script = schema.script(profiles.WINDFORCE)
+    command = [server.program("psql"), queue, "-q", "-v", "ON_ERROR_STOP=1", "-f", "-"]
+    done = subprocess.run(command, input=script, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return queue
