@@ -6,8 +6,10 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -15,6 +17,8 @@ import yaml
 from telemetry import cli
 from telemetry.stack import composed
 from tests.backends import programs
+from tests.backends.process import free_ports
+from tests.backends.stack import Alloy, Tempo
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "examples" / "compose.yaml"
@@ -143,3 +147,20 @@ def test_our_own_checks_find_no_fault_with_it(capsys: pytest.CaptureFixture[str]
     assert cli.main(["grafana", "lint", str(FILE), str(FILE.parent / "stack")]) == 0
     assert cli.main(["alloy", "check", str(FILE.parent / "stack" / "config.alloy")]) == 0
     assert "0 errors, 0 notices" in capsys.readouterr().out
+
+
+@pytest.mark.stack
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+def test_the_health_checks_of_tempo_and_alloy_tell_ready_from_not(
+    project: dict[str, Any], tempo: Tempo, start_alloy: Callable[..., Alloy]
+) -> None:
+    [port] = free_ports(1)
+    for name, url in (("tempo", tempo.url), ("alloy", start_alloy("").url)):
+        check = project["services"][name]["healthcheck"]["test"][1:]
+        check[0] = {"/tempo": programs.find("tempo")}.get(check[0], check[0])
+        usual = {"tempo": 3200, "alloy": 12345}[name]
+        for there, status in ((urlsplit(url).port, 0), (port, 1)):
+            command = [str(word).replace(str(usual), str(there)) for word in check]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+            assert done.returncode == status, (command, done.stderr)
