@@ -40,8 +40,8 @@ RESULTS: Final[tuple[Result, ...]] = get_args(Result)
 """What becomes of a report: label values of ``frontend_reports_total``. Other methods than POST send none."""
 
 
-class _Refused(Exception):
-    """The request gets no line. ``result`` is the label value that it is counted under."""
+class NotTaken(Exception):
+    """Nothing of a request is taken. ``result`` is the label value to count; without ``answer`` the client has left."""
 
     def __init__(self, result: Result, answer: Answer | None) -> None:
         super().__init__(result)
@@ -50,7 +50,7 @@ class _Refused(Exception):
 
 
 _ACCEPTED = Answer(204)
-_CLOSED: WebSocketCloseEvent = {"type": "websocket.close", "code": 1000, "reason": ""}
+CLOSED: WebSocketCloseEvent = {"type": "websocket.close", "code": 1000, "reason": ""}
 _NOT_POST = problem(405, "Method Not Allowed", "Reports are sent with POST.", [(b"allow", b"POST")])
 _TOO_LARGE = problem(413, "Content Too Large", f"A report has at most {MAX_BODY_BYTES:,} bytes.")
 _COMPRESSED = problem(
@@ -78,14 +78,14 @@ def errors_route(gate: Gate, intake: Intake) -> ASGIRouteHandler:
 
     async def report_browser_error(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.WEBSOCKET:  # an ASGI route gets these as well
-            await send(_CLOSED)
+            await send(CLOSED)
             return
         if scope["method"] != "POST":
             await _NOT_POST.send(send)
             return
         try:
             principal, report = await _admit(scope, receive, gate, intake)
-        except (Refused, _Refused) as refused:
+        except (Refused, NotTaken) as refused:
             counts[refused.result].inc()
             if refused.answer is not None:
                 await refused.answer.send(send)
@@ -100,19 +100,19 @@ async def _admit(scope: Any, receive: Receive, gate: Gate, intake: Intake) -> tu
     principal = await gate.admit(scope)
     decision = await intake.admit(principal)
     if decision.refused is not None:
-        raise _Refused(decision.refused, too_many(decision.refused, decision.retry_after))
+        raise NotTaken(decision.refused, too_many(decision.refused, decision.retry_after))
     for name, value in scope["headers"]:
         if name == b"content-length" and declares_more(value, MAX_BODY_BYTES):
-            raise _Refused("too_large", _TOO_LARGE)
+            raise NotTaken("too_large", _TOO_LARGE)
         if name == b"content-encoding" and value.strip().lower() not in {b"", b"identity"}:
-            raise _Refused("unsupported", _COMPRESSED)
+            raise NotTaken("unsupported", _COMPRESSED)
         if name == b"content-type" and not is_readable(value):
-            raise _Refused("unsupported", _OTHER_TYPE)
+            raise NotTaken("unsupported", _OTHER_TYPE)
     body = await _body(receive)
     try:
         return principal, read(body)
     except Unreadable as unreadable:
-        raise _Refused("malformed", problem(400, "Bad Request", str(unreadable))) from None
+        raise NotTaken("malformed", problem(400, "Bad Request", str(unreadable))) from None
 
 
 async def _body(receive: Receive) -> bytes:
@@ -121,9 +121,9 @@ async def _body(receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] != "http.request":  # the client left: a page that was closed, nobody's fault
-            raise _Refused("disconnected", None)
+            raise NotTaken("disconnected", None)
         body += message.get("body", b"")
         if len(body) > MAX_BODY_BYTES:
-            raise _Refused("too_large", _TOO_LARGE)
+            raise NotTaken("too_large", _TOO_LARGE)
         if not message.get("more_body", False):
             return body

@@ -13,12 +13,12 @@ from typing import Any, Final
 from litestar.enums import ScopeType
 from litestar.handlers import asgi
 from litestar.handlers.asgi_handlers import ASGIRouteHandler
-from litestar.types import Receive, Scope, Send, WebSocketCloseEvent
+from litestar.types import Receive, Scope, Send
 
 from ingest.answers import Answer, declares_more, problem
 from ingest.errors.intake import Intake
 from ingest.errors.report import Unreadable, is_readable
-from ingest.errors.route import RESULTS, Result
+from ingest.errors.route import CLOSED, RESULTS, NotTaken, Result
 from ingest.faro.body import BadBody, Fault, drained, whole
 from ingest.faro.payload import LEFT, MAX_ITEM_BYTES, Batch, read
 from ingest.faro.replays import Replays
@@ -30,7 +30,6 @@ MAX_BODY_BYTES: Final = 256 * 1024
 _REPLAYS: Final = "replays"
 
 _ACCEPTED = Answer(202, [(b"content-length", b"0")])
-_CLOSED: WebSocketCloseEvent = {"type": "websocket.close", "code": 1000, "reason": ""}
 _NOT_POST = problem(405, "Method Not Allowed", "Faro batches are sent with POST.", [(b"allow", b"POST")])
 _TOO_LARGE = problem(413, "Content Too Large", f"A batch has at most {MAX_BODY_BYTES:,} bytes, sent and decoded.")
 _OTHER_ENCODING = problem(
@@ -53,29 +52,20 @@ _FAULTS: Final[dict[Fault, Answer | None]] = {
 }
 
 
-class _Refused(Exception):
-    """Nothing of the request is taken. ``result`` is the label value that it is counted under, once."""
-
-    def __init__(self, result: Result, answer: Answer | None) -> None:
-        super().__init__(result)
-        self.result: Result = result
-        self.answer = answer
-
-
 def faro_route(gate: Gate, intake: Intake) -> ASGIRouteHandler:
     """The route; ``gate`` and ``intake`` are those of the errors route, so that one caller has one set of limits."""
     batches = _Batches(intake)
 
     async def report_faro_batch(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.WEBSOCKET:  # an ASGI route gets these as well
-            await send(_CLOSED)
+            await send(CLOSED)
             return
         if scope["method"] != "POST":
             await _NOT_POST.send(send)
             return
         try:
             principal, batch = await _admit(scope, receive, gate, intake)
-        except (Refused, _Refused) as refused:
+        except (Refused, NotTaken) as refused:
             batches.count(refused.result, 1)
             if refused.answer is not None:
                 await refused.answer.send(send)
@@ -126,15 +116,15 @@ async def _admit(scope: Any, receive: Receive, gate: Gate, intake: Intake) -> tu
     try:
         if decision.refused is not None:
             await drained(receive, MAX_BODY_BYTES)
-            raise _Refused(decision.refused, _ACCEPTED)
+            raise NotTaken(decision.refused, _ACCEPTED)
         gzipped = _gzipped(scope["headers"])
         body = await whole(receive, MAX_BODY_BYTES, gzipped=gzipped)
     except BadBody as bad:
-        raise _Refused(bad.fault, _FAULTS[bad.fault]) from None
+        raise NotTaken(bad.fault, _FAULTS[bad.fault]) from None
     try:
         batch = read(body)
     except Unreadable as unreadable:
-        raise _Refused("malformed", problem(400, "Bad Request", str(unreadable))) from None
+        raise NotTaken("malformed", problem(400, "Bad Request", str(unreadable))) from None
     # Measurements and events come all the time and are no reports. A large batch of them keeps its token, so that
     # decoding is bounded as well.
     if not batch.exceptions and len(body) <= MAX_ITEM_BYTES:
@@ -147,13 +137,13 @@ def _gzipped(headers: Any) -> bool:
     gzipped = False
     for name, value in headers:
         if name == b"content-length" and declares_more(value, MAX_BODY_BYTES):
-            raise _Refused("too_large", _TOO_LARGE)
+            raise NotTaken("too_large", _TOO_LARGE)
         if name == b"content-encoding" and (coding := value.strip().lower()) not in {b"", b"identity"}:
             if coding != b"gzip" or gzipped:
-                raise _Refused("unsupported", _OTHER_ENCODING)
+                raise NotTaken("unsupported", _OTHER_ENCODING)
             gzipped = True
         if name == b"content-type" and not is_readable(value):
-            raise _Refused("unsupported", _OTHER_TYPE)
+            raise NotTaken("unsupported", _OTHER_TYPE)
     return gzipped
 
 

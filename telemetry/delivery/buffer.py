@@ -14,7 +14,6 @@ class Item(NamedTuple):
     at: float
 
 
-_COST = Item._fields.index("cost")
 item = tuple.__new__  # what Item() does, for half its price
 
 
@@ -33,7 +32,7 @@ class Buffer:
         items: list[Item] = []
         queue, room = self._items, max_bytes
         while queue:
-            room -= queue[0][_COST]
+            room -= queue[0].cost
             if room < 0 and items:
                 break
             items.append(queue.popleft())
@@ -42,4 +41,4 @@ class Buffer:
 
 def cost_of(items: list[Item]) -> int:
     """The bytes that ``items`` are said to cost together."""
-    return sum([item[_COST] for item in items])
+    return sum([item.cost for item in items])
