@@ -48,8 +48,8 @@ HOUR = next(unit for unit in UNITS if unit.name.startswith("error-budget-burn-6h
 @pytest.mark.parametrize(
     ("unit", "right", "wrong"),
     [
-        (SHOP, "> 0.01", "> 0.05"),
-        (SHOP, "[10m]", "[5m]"),
+        (SHOP, "> 0.01", "> 0.0112"),
+        (SHOP, "[10m]", "[9m]"),
         (SHOP, "for: 5m", "for: 4m"),
         (SHOP, "keep_firing_for: 5m", "keep_firing_for: 3m"),
         (HOUR, "burnrate:6h > 6 ", "burnrate:6h > 5.5 "),

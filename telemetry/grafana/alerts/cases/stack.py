@@ -40,6 +40,7 @@ def _lost(scope: Scope, metric: str, labels: dict[str, str], said: str, hold: in
         Case("fires", trouble, (scope.at(30 + hold, firing),)),
         Case("fires", grows, (scope.at(29 + hold + 1), scope.at(31 + hold, firing))),
         Case("resolves", trouble, (scope.at(44, firing), scope.at(45))),
+        Case("resolves", grows, (scope.at(45, firing), scope.at(46))),
         Case("data missing", {**ended, scope.sign(): gone(gauge((32, 1)))}, (scope.at(60), scope.guard(60))),
     )
 

@@ -13,17 +13,17 @@ def _series(name: str, job: str, **labels: str) -> str:
 
 
 def dropped(scope: Scope) -> tuple[Case, ...]:
-    """10 of 110 records a minute are dropped, beginning at 11; in another sink 9 of 1,009, which is below 1 %."""
+    """11 records are dropped and 100 delivered a minute, from 11 to 30; of another sink, always 95 of 10,095."""
     lost = _series("telemetry_records_dropped_total", scope.job, **_ROW, reason="queue_full")
     kept = _series("telemetry_records_delivered_total", scope.job, **_ROW)
     row = {"signal": "traces", "sink": "otlp"}
     few = _series("telemetry_records_dropped_total", scope.job, **row, reason="retries")
     many = _series("telemetry_records_delivered_total", scope.job, **row)
     trouble = {
-        lost: counter((10, 0), (20, 10), (60, 0)),
+        lost: counter((10, 0), (20, 11), (60, 0)),
         kept: counter((90, 100)),
-        few: counter((90, 9)),
-        many: counter((90, 1000)),
+        few: counter((90, 95)),
+        many: counter((90, 10_000)),
     }
 
     def firing(share: str) -> Firing:
@@ -32,32 +32,40 @@ def dropped(scope: Scope) -> tuple[Case, ...]:
 
     ended = {series: gone(counter((15, 100))) for series in (lost, kept)}
     return (
-        # 20 of 1,020 after two minutes are the first share above 1 %.
-        Case("not early", trouble, (scope.at(16),)),
-        Case("fires", trouble, (scope.at(17, firing("6.542%")), scope.at(30, firing("9.091%")))),
-        Case("resolves", trouble, (scope.at(43, firing("1.961%")), scope.at(44))),
+        # 11 of 1,011 in ten minutes are 1.09 %.
+        Case("not early", trouble, (scope.at(15),)),
+        Case("fires", trouble, (scope.at(16, firing("6.191%")), scope.at(30, firing("9.91%")))),
+        Case("resolves", trouble, (scope.at(44, firing("1.088%")), scope.at(45))),
         Case("data missing", {**ended, scope.sign(): gone(gauge((16, 1)))}, (scope.at(35), scope.guard(35))),
     )
 
 
 def stuck(scope: Scope) -> tuple[Case, ...]:
-    """Nothing is delivered between 20 and 50 while 500 records wait; another process has some waiting, and delivers."""
+    """Records wait in three processes: one delivers nothing from 21 to 50, one never did and has some from 20 to 50.
+
+    The third has as many, and delivers.
+    """
     waiting = _series("telemetry_records_pending", scope.job, **_ROW)
     sent = _series("telemetry_records_delivered_total", scope.job, **_ROW)
-    busy, sending = waiting.replace("a:80", "b:80"), sent.replace("a:80", "b:80")
     trouble = {
-        waiting: gauge((20, 0), (30, 500), (30, 0)),
-        sent: counter((20, 100), (30, 0), (30, 100)),
-        busy: gauge((90, 500)),
-        sending: counter((90, 100)),
+        waiting: gauge((90, 500)),
+        sent: counter((20, 100), (30, 0), (40, 100)),
+        waiting.replace("a:80", "b:80"): gauge((20, 0), (31, 7), (39, 0)),
+        sent.replace("a:80", "b:80"): counter((90, 0)),
+        waiting.replace("a:80", "c:80"): gauge((90, 500)),
+        sent.replace("a:80", "c:80"): counter((90, 100)),
     }
-    labels = {"job": scope.job, "instance": "a:80", **_ROW}
-    firing = Firing(labels, f"{scope.job} on a:80 delivers no logs to loki; 500 records wait.")
+
+    def firing(instance: str, count: int) -> Firing:
+        labels = {"job": scope.job, "instance": instance, **_ROW}
+        return Firing(labels, f"{scope.job} on {instance} delivers no logs to loki; {count} records wait.")
+
     ended = {waiting: gone(gauge((20, 500))), sent: gone(counter((19, 0)))}
+    a, b = firing("a:80", 500), firing("b:80", 7)
     return (
-        Case("not early", trouble, (scope.at(34),)),
-        Case("fires", trouble, (scope.at(35, firing),)),
-        Case("resolves", trouble, (scope.at(54, firing), scope.at(55))),
+        Case("not early", trouble, (scope.at(33),)),
+        Case("fires", trouble, (scope.at(34, b), scope.at(35, a, b))),
+        Case("resolves", trouble, (scope.at(55, a, b), scope.at(56))),
         Case("data missing", {**ended, scope.sign(): gone(gauge((20, 1)))}, (scope.at(40), scope.guard(40))),
     )
 
@@ -70,8 +78,12 @@ def faults(scope: Scope) -> tuple[Case, ...]:
     trouble = {born: later(30, gauge((60, 3))), old: gauge((90, 7)), up: gauge((90, 1))}
     summary = f"{scope.job}: 3 faults inside the telemetry library in 15 minutes, in logs.loki."
     firing = Firing({"job": scope.job, "where": "logs.loki"}, summary)
+    grows = {old: counter((30, 0), (1, 3), (60, 0), start=7), up: gauge((90, 1))}
+    again = Firing({"job": scope.job, "where": "web.access"}, summary.replace("logs.loki", "web.access"))
     ended = {born: later(30, gone(gauge((2, 3)))), up: gone(gauge((32, 1)))}
     return (
+        Case("fires", grows, (scope.at(32), scope.at(33, again))),
+        Case("resolves", grows, (scope.at(50, again), scope.at(51))),
         Case("not early", trouble, (scope.at(31),)),
         Case("fires", trouble, (scope.at(32, firing),)),
         Case("resolves", trouble, (scope.at(49, firing), scope.at(50))),
