@@ -28,6 +28,12 @@ from telemetry.alloy.values import argument, attribute, find, path
 
 _MAX_FRAMES = 2000
 _MAX_STEPS = 40
+_MAX_DEPTH = 120
+_MAX_TEXT = 4096
+_MAX_TEXTS = 16
+
+Seen = set[tuple[int, int]]
+"""Values, each in its frame, that were looked at already: what is referred to twice is followed once."""
 
 
 class Frame:
@@ -38,6 +44,7 @@ class Frame:
         self.instance = instance
         self.caller = caller
         self.inner: dict[Node, Frame] = {}
+        self.texts: dict[int, tuple[Text, ...]] = {}
 
     def of(self, scope: Scope) -> Frame:
         """The frame of a scope that is visible from this one: itself, or further out around a ``foreach``."""
@@ -116,26 +123,42 @@ def follow(value: Expression, frame: Frame) -> Place | None:
     return None
 
 
-def texts(value: Expression, frame: Frame, depth: int = 0) -> Iterator[Text]:
+def _once(value: Expression, frame: Frame, seen: Seen, depth: int) -> Place | None:
+    """As ``follow``, and None for what was seen already or lies too deep to matter."""
+    place = follow(value, frame)
+    if place is None or (id(place.value), id(place.frame)) in seen or depth > _MAX_DEPTH:
+        return None
+    seen.add((id(place.value), id(place.frame)))
+    return place
+
+
+def texts(value: Expression, frame: Frame, depth: int = 0) -> tuple[Text, ...]:
     """The strings that a value can be, as far as they are written down."""
     place = follow(value, frame)
     if place is None or depth > _MAX_STEPS:
-        return
+        return ()
+    known = place.frame.texts.get(id(place.value))
+    if known is None:
+        place.frame.texts[id(place.value)] = ()
+        found = tuple(text for text in _texts(place, depth) if len(text.text) <= _MAX_TEXT)
+        place.frame.texts[id(place.value)] = known = found[:_MAX_TEXTS]
+    return known
+
+
+def _texts(place: Place, depth: int) -> Iterator[Text]:
     match place.value:
         case Literal(kind="string", value=str(text)):
             yield Text(text, place.value.position)
         case Call() if path(place.value.function) == ("coalesce",):
             for item in place.value.arguments:
                 yield from texts(item, place.frame, depth + 1)
-        case Call() if path(place.value.function) == ("string", "format") and place.value.arguments:
-            return
         case Call() if path(place.value.function) in {("string", "trim_suffix"), ("string", "trim_space")}:
             yield from _trimmed(place, depth)
         case Binary(operator="+"):
-            ends = [text.text for text in texts(place.value.right, place.frame, depth + 1)]
+            ends = texts(place.value.right, place.frame, depth + 1)
             for begin in texts(place.value.left, place.frame, depth + 1):
-                for end in ends[:4]:
-                    yield Text(begin.text + end, begin.position)
+                for end in ends:
+                    yield Text(begin.text + end.text, begin.position)
         case _:
             return
 
@@ -150,21 +173,25 @@ def _trimmed(place: Place, depth: int) -> Iterator[Text]:
         yield Text(text.text.removesuffix(ends[0]) if ends else text.text.strip(), text.position)
 
 
-def pieces(value: Expression, frame: Frame, depth: int = 0) -> Iterator[str]:
+def pieces(value: Expression, frame: Frame, seen: Seen | None = None, depth: int = 0) -> Iterator[str]:
     """Every string that is written anywhere in a value, also where the whole is only known at run time."""
-    place = follow(value, frame)
-    if place is None or depth > _MAX_STEPS:
+    seen = set() if seen is None else seen
+    place = _once(value, frame, seen, depth)
+    if place is None:
         return
     if isinstance(place.value, Literal) and isinstance(place.value.value, str):
         yield place.value.value
     for child in children(place.value):
-        yield from pieces(child, place.frame, depth + 1)
+        yield from pieces(child, place.frame, seen, depth + 1)
 
 
-def environment(value: Expression, frame: Frame, depth: int = 0) -> Iterator[tuple[str, Position]]:
+def environment(
+    value: Expression, frame: Frame, seen: Seen | None = None, depth: int = 0
+) -> Iterator[tuple[str, Position]]:
     """Variables that a value needs and that have no default beside them."""
-    place = follow(value, frame)
-    if place is None or depth > _MAX_STEPS:
+    seen = set() if seen is None else seen
+    place = _once(value, frame, seen, depth)
+    if place is None:
         return
     match place.value:
         case Call() if path(place.value.function) in {("sys", "env"), ("env",)}:
@@ -174,10 +201,10 @@ def environment(value: Expression, frame: Frame, depth: int = 0) -> Iterator[tup
         case Call() if path(place.value.function) == ("coalesce",):
             last = place.value.arguments[-1:]
             for item in last:
-                yield from environment(item, place.frame, depth + 1)
+                yield from environment(item, place.frame, seen, depth + 1)
         case Binary(operator="+") | Array():
             for child in children(place.value):
-                yield from environment(child, place.frame, depth + 1)
+                yield from environment(child, place.frame, seen, depth + 1)
         case _:
             return
 
@@ -190,16 +217,17 @@ def truth(value: Expression, frame: Frame) -> bool | None:
     return None
 
 
-def leads(value: Expression, frame: Frame, depth: int = 0) -> Iterator[Target]:
+def leads(value: Expression, frame: Frame, seen: Seen | None = None, depth: int = 0) -> Iterator[Target]:
     """The components that a value refers to, through lists, functions, arguments and exports of modules."""
-    place = follow(value, frame)
-    if place is None or depth > _MAX_STEPS:
+    seen = set() if seen is None else seen
+    place = _once(value, frame, seen, depth)
+    if place is None:
         return
     names = path(place.value)
     if not names:
         inner = (place.value.target,) if isinstance(place.value, Index) else children(place.value)
         for child in inner:
-            yield from leads(child, place.frame, depth + 1)
+            yield from leads(child, place.frame, seen, depth + 1)
         return
     found = find(names, place.frame.scope)
     if found is None:
@@ -214,7 +242,7 @@ def leads(value: Expression, frame: Frame, depth: int = 0) -> Iterator[Target]:
     export = node.declare.exports.get(rest[0]) if rest else None
     given = attribute(export.body, "value") if export else None
     if inside is not None and given is not None:
-        yield from leads(given.value, inside, depth + 1)
+        yield from leads(given.value, inside, seen, depth + 1)
 
 
 def inner_blocks(body: Iterable[object], name: str) -> Iterator[Block]:

@@ -57,7 +57,6 @@ class Declare:
         self.scope = scope
         self.instances: list[Node] = []
         self.wants: dict[str, Kind] = {}
-        self.checked = False
 
     @property
     def arguments(self) -> dict[str, Block]:
@@ -86,6 +85,7 @@ class Scope:
         self.declares: dict[str, Declare] = {}
         self.libraries: dict[str, Scope | None] = {}
         self.variables: set[str] = set()
+        self.kinds: dict[int, Kind] = {}
 
     def all(self) -> Iterator[Node]:
         """Every block of the scope, duplicates too."""
@@ -156,16 +156,20 @@ class Builder:
                     f"{block.title} is defined already in {where.file}, line {where.line}; give one another label",
                 )
         nodes = list(scope.all())
-        # Modules first: a component may use one that is declared below it.
+        # Modules first, then their insides: each may use one that is declared below it.
+        declared = []
         for node in nodes:
             if node.block.name == "declare":
-                self._declare(node)
+                declared.append(self._declare(node))
             elif node.block.name in IMPORTS:
                 self._import(node)
+        for inside, body in declared:
+            self._fill(inside, body)
         for node in nodes:
             self._place(node)
 
-    def _declare(self, node: Node) -> None:
+    def _declare(self, node: Node) -> tuple[Scope, list[Block]]:
+        """Make a module known; its inside and the blocks that belong there."""
         block, scope = node.block, node.scope
         declare = Declare(block, Scope("module", parent=scope))
         declare.scope.declare = declare
@@ -182,7 +186,7 @@ class Builder:
                 inner.append(statement)
         if block.label:
             scope.declares.setdefault(block.label, declare)
-        self._fill(declare.scope, inner)
+        return declare.scope, inner
 
     def _hidden(self, node: Node) -> bool:
         """Alloy looks for modules first: one named ``loki`` is found for every ``loki.…``."""

@@ -42,17 +42,24 @@ class Checker:
 
     def check(self, scopes: Iterable[Scope]) -> None:
         """Check the blocks of these scopes, the insides of modules before their uses."""
-        for scope in scopes:
-            self._scope(scope)
+        entered: set[Scope] = set()
+        done: set[Scope] = set()
+        for first in scopes:
+            stack = [first]
+            while stack:
+                scope = stack.pop()
+                if scope in done:
+                    continue
+                if scope in entered:
+                    done.add(scope)
+                    self._scope(scope)
+                    continue
+                entered.add(scope)
+                used = [node.declare.scope for node in scope.all() if node.declare is not None]
+                stack += [scope, *(inner for inner in used if inner not in entered)]
 
     def _scope(self, scope: Scope) -> None:
-        if scope.declare is not None:
-            if scope.declare.checked:
-                return
-            scope.declare.checked = True
         for node in scope.all():
-            if node.declare is not None and not node.declare.checked:
-                self._scope(node.declare.scope)
             self._node(node)
         if scope.declare is not None:
             for name, given in scope.declare.arguments.items():

@@ -142,8 +142,16 @@ def module_of(scope: Scope) -> Declare | None:
 
 def infer(expression: Expression, scope: Scope, depth: int = 0) -> Kind:
     """The kind of a value, ``any`` when it can't be told. ``depth`` bounds chains through modules."""
-    if depth > 20:
-        return ANY
+    known = scope.kinds.get(id(expression))
+    if known is not None or depth > 40:
+        return known or ANY
+    # Each value is looked at once, which also ends circles of modules; what is being looked at is anything so far.
+    scope.kinds[id(expression)] = ANY
+    scope.kinds[id(expression)] = found = _infer(expression, scope, depth)
+    return found
+
+
+def _infer(expression: Expression, scope: Scope, depth: int) -> Kind:
     match expression:
         case Literal():
             return {"string": STRING, "number": NUMBER, "bool": BOOL, "null": NULL}[expression.kind]

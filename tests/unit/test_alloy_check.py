@@ -439,6 +439,10 @@ def test_a_module_that_uses_itself_ends(judge) -> None:
     assert judge('declare "m" {\n\tm "again" { }\n}\nm "x" { }\n') == []
 
 
+def test_a_module_may_use_one_that_is_declared_below_it(judge) -> None:
+    assert judge(_chained(3)) == []
+
+
 def test_the_folder_that_alloy_will_see_can_lie_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "module.alloy").write_text(MODULE)
@@ -659,6 +663,45 @@ def test_the_page_lists_every_rule_as_the_table_words_it() -> None:
     page = (ROOT / "docs" / "alloy-check.md").read_text("utf-8")
     rows = re.findall(r"^\| `([a-z][a-z-]*)` \| (.+) \|$", page, re.MULTILINE)
     assert dict(rows) == dict(RULES)
+
+
+def _doubled(count: int) -> str:
+    """A module used so many times over, each use handing on what the one before gave, twice."""
+    module = """declare "both" {
+	argument "x" { }
+
+	export "y" {
+		value = array.concat(argument.x.value, argument.x.value)
+	}
+
+	export "text" {
+		value = argument.x.value + argument.x.value
+	}
+}
+"""
+    uses = "".join(f'both "n{n}" {{\n\tx = both.n{n - 1}.y\n}}\n' for n in range(1, count))
+    last = f'loki.process "p" {{\n\tforward_to = both.n{count - 1}.y\n}}\n'
+    return f'{module}both "n0" {{\n\tx = [loki.write.out.receiver]\n}}\n{uses}{last}{LOKI}'
+
+
+def _chained(count: int) -> str:
+    """So many modules, each of which uses the next."""
+    inner = "".join(
+        f'declare "m{n}" {{\n\targument "x" {{ }}\n\tm{n + 1} "next" {{\n\t\tx = argument.x.value\n\t}}\n}}\n'
+        for n in range(count)
+    )
+    return f'{inner}declare "m{count}" {{\n\targument "x" {{ }}\n}}\nm0 "first" {{\n\tx = 1\n}}\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [_doubled(40), _doubled(400), _chained(40), _chained(1500), 'm "x" { }\n' * 500, f"a = {'[' * 99}{']' * 99}\n"],
+    ids=["doubled", "doubled long", "chained", "chained long", "repeated", "nested"],
+)
+def test_configurations_of_any_build_are_checked_to_an_end(judge, text: str) -> None:
+    """References that double with each step, and chains longer than the stack of Python."""
+    found = judge(text)
+    assert all(" error " in line or " warning " in line for line in found)
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("accepted/*.alloy")), ids=lambda path: path.stem)

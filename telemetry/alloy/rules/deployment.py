@@ -134,7 +134,7 @@ def _of_one_node(target: Target, depth: int = 0) -> bool:
 
 def _old_lines(node: Node, frame: Frame, found: Findings) -> None:
     """After a restart without its positions, a file is read from its start; old lines are refused for good."""
-    stages = set(_stage_names(node, frame, 0))
+    stages = set(_stage_names(node, frame, set()))
     if _ELSEWHERE in stages:
         return
     ignores = any(
@@ -165,16 +165,16 @@ def _ignores_old(target: Target, depth: int = 0) -> bool:
     )
 
 
-def _stage_names(node: Node, frame: Frame, depth: int) -> Iterator[str]:
+def _stage_names(node: Node, frame: Frame, seen: set[Node]) -> Iterator[str]:
     """The stages behind a source, and ``older_than`` for a drop of old lines."""
-    if depth > 10:
-        return
+    seen.add(node)
     for given in values_at(node.block, "forward_to"):
         if follow(given.value, frame) is None:
             yield _ELSEWHERE
         for target in leads(given.value, frame):
             yield from _in_stages(target.node.block)
-            yield from _stage_names(target.node, target.frame, depth + 1)
+            if target.node not in seen:
+                yield from _stage_names(target.node, target.frame, seen)
 
 
 def _in_stages(block: Block) -> Iterator[str]:

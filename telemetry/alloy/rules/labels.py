@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from telemetry.alloy.finding import Findings
 from telemetry.alloy.frames import Frame, follow, inner_blocks, leads, pieces, texts, values_at
 from telemetry.alloy.program import Node
@@ -27,13 +25,8 @@ HIGH_CARDINALITY = frozenset(
 """Names of fields whose values are without end; each value would be a stream of its own."""
 
 _FRONTEND = ("frontend-error", "frontend_error", "frontend error", "faro")
+_MAX_STEPS = 500
 _PARSERS = ("stage.logfmt", "stage.json", "stage.regex", "stage.pattern", "stage.unpack", "stage.template")
-
-
-class Stream(msgspec.Struct, frozen=True):
-    """The labels of lines at one point on their way, as far as they are written down."""
-
-    labels: frozenset[str]
 
 
 def check(frames: Iterable[Frame], found: Findings) -> None:
@@ -48,7 +41,7 @@ def check(frames: Iterable[Frame], found: Findings) -> None:
     for frame in listed:
         for node in frame.scope.all():
             if node.block.name.startswith("loki.source."):
-                _walk(node, frame, Stream(_of_source(node, frame)), found, ())
+                _walk(node, frame, _of_source(node, frame), found, set())
 
 
 # --- payload ----------------------------------------------------------------------------------------------
@@ -180,40 +173,44 @@ def _keys(given: Attribute, frame: Frame) -> set[str]:
     return {field.name for field in place.value.fields}
 
 
-def _walk(node: Node, frame: Frame, stream: Stream, found: Findings, trail: tuple[Node, ...]) -> None:
+def _walk(
+    node: Node, frame: Frame, labels: frozenset[str], found: Findings, seen: set[tuple[Node, frozenset[str]]]
+) -> None:
     """Follow lines from a component to where it forwards them, and count where they arrive."""
-    if node in trail or len(trail) > 20:
+    if (node, labels) in seen or len(seen) > _MAX_STEPS:
         return
+    seen.add((node, labels))
     for given in values_at(node.block, "forward_to"):
         for target in leads(given.value, frame):
-            after = _through(target.node, target.frame, stream)
-            if target.node.block.name == "loki.write" and len(after.labels) > LOKI_LABELS:
+            after = _through(target.node, target.frame, labels)
+            if target.node.block.name == "loki.write" and len(after) > LOKI_LABELS:
                 found.error(
                     target.node.block.position,
                     "label-count",
-                    f"lines reach {target.node.block.title} with {len(after.labels)} labels, and Loki refuses more "
-                    f"than {LOKI_LABELS}; keep fewer ({', '.join(sorted(after.labels))})",
+                    f"lines reach {target.node.block.title} with {len(after)} labels, and Loki refuses more than "
+                    f"{LOKI_LABELS}; keep fewer ({', '.join(sorted(after))})",
                 )
-            _walk(target.node, target.frame, after, found, (*trail, node))
+            _walk(target.node, target.frame, after, found, seen)
 
 
-def _through(node: Node, frame: Frame, stream: Stream) -> Stream:
-    labels = set(stream.labels)
+def _through(node: Node, frame: Frame, before: frozenset[str]) -> frozenset[str]:
+    """The labels of lines behind a component, as far as they are written down."""
+    labels = set(before)
     if node.block.name == "loki.process":
         _after_stages(node.block, frame, labels)
     elif node.block.name == "loki.relabel":
         labels |= _of_rules(node, frame)
         for rule in inner_blocks(node.block.body, "rule"):
             action = attribute_text(rule, "action")
-            gone = attribute_text(rule, "regex")
+            named = set(attribute_text(rule, "regex").strip("()").split("|"))
             if action == "labeldrop":
-                labels -= set(gone.strip("()").split("|"))
+                labels -= named
             elif action == "labelkeep":
-                labels &= set(gone.strip("()").split("|"))
+                labels &= named
     elif node.block.name == "loki.write":
         for given in values_at(node.block, "external_labels"):
             labels |= _keys(given, frame)
-    return Stream(frozenset(labels))
+    return frozenset(labels)
 
 
 def _after_stages(block: Block, frame: Frame, labels: set[str]) -> None:
