@@ -1,8 +1,8 @@
 """Browser errors answered before the application's router looks for a route.
 
 Between the server and an ASGI route of its own Litestar does what this route has no use for: state of the request,
-normal form of the path, host, handlers of exceptions. That is a fifth of what a report costs (5 µs of 27 on the
-machine of docs/benchmarks), and half of what a refused one costs, so that a flood is turned away the sooner.
+normal form of the path, host, handlers of exceptions. That is a sixth of what a report costs, the server included
+(bench B5), and more of what a refused one costs, so that a flood is turned away the sooner.
 """
 
 from __future__ import annotations
