@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -716,3 +717,13 @@ def test_no_damage_makes_the_check_raise_or_point_outside_of_the_file(path: Path
             assert 1 <= finding.line <= text.count("\n") + 1
             assert finding.rule in RULES
             assert finding.message[-1] not in ".!\n"
+
+
+def test_the_check_needs_nothing_but_msgspec() -> None:
+    code = "import sys; before = set(sys.modules); import telemetry.alloy.command; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    # msgspec brings typing_extensions where it is installed, and telemetry itself its lazy names.
+    assert loaded - set(sys.stdlib_module_names) <= {"telemetry", "msgspec", "typing_extensions"}
+    ours = {name for name in done.stdout.split() if name.startswith("telemetry.")}
+    assert {name for name in ours if not name.startswith("telemetry.alloy")} == {"telemetry.lazy"}
