@@ -223,7 +223,7 @@ class Telemetry:
         )
         self.pusher.start()
 
-    def before_fork(self) -> None:
+    def _before_fork(self) -> None:
         """In the process that forks."""
         if self.shippers and not self._closed:
             self._lineage.before_fork()
@@ -459,7 +459,7 @@ _forked: weakref.WeakSet[Telemetry] = weakref.WeakSet()
 
 def _before_fork() -> None:
     for telemetry in list(_forked):
-        telemetry.before_fork()
+        telemetry._before_fork()
 
 
 def _after_fork_in_child() -> None:

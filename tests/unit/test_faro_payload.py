@@ -217,8 +217,8 @@ def test_what_is_left_is_counted_by_the_known_kinds_only():
         (b'{"exceptions":[}', "not valid JSON"),
         (b'{"exceptions":[{"value":"\xfc"}]}', "not valid UTF-8"),
         (b"\x1f\x8b\x08\x00", "not valid"),
-        (b'{"exceptions":' + b"[" * 8000, "nested too deeply"),
-        (b'{"exceptions":[{"value":' + b"[" * 5000 + b"]" * 5000 + b"}]}", "nested too deeply"),
+        (b'{"exceptions":' + b"[" * 80_000, "nested too deeply"),
+        (b'{"exceptions":[{"value":' + b"[" * 50_000 + b"]" * 50_000 + b"}]}", "nested too deeply"),
         (b'{"x":' + b"[" * 120_000 + b"]" * 120_000 + b"}", "nested too deeply"),
     ],
 )
