@@ -461,6 +461,37 @@ def test_no_field_of_a_browser_error_becomes_a_label(judge, about: str) -> None:
     assert judge(_pipeline(stages)) == []
 
 
+def test_what_a_faro_receiver_sends_is_a_browser_error_whatever_its_pipeline_is_called(judge) -> None:
+    text = f"""faro.receiver "in" {{
+	server {{
+		api_key = "k"
+	}}
+	sourcemaps {{
+		download = false
+	}}
+	output {{
+		logs = [loki.relabel.first.receiver]
+	}}
+}}
+loki.relabel "first" {{
+	forward_to = [loki.process.app.receiver]
+}}
+loki.process "app" {{
+	forward_to = [loki.write.out.receiver]
+	stage.logfmt {{
+		mapping = {{"kind" = ""}}
+	}}
+	stage.labels {{
+		values = {{"kind" = ""}}
+	}}
+}}
+{LOKI}"""
+    (said,) = judge(text)
+    assert said.startswith(
+        '21 warning payload-label: loki.process "app" makes kind of a browser\'s error a label, which anybody '
+    )
+
+
 def test_attributes_hinted_as_labels_are_judged_as_labels(judge) -> None:
     text = f"""otelcol.receiver.otlp "in" {{
 	http {{ }}

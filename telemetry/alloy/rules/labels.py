@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from telemetry.alloy.finding import Findings
-from telemetry.alloy.frames import Frame, follow, inner_blocks, leads, pieces, texts, values_at
+from telemetry.alloy.frames import Frame, Target, follow, inner_blocks, leads, pieces, texts, values_at
 from telemetry.alloy.program import Node
 from telemetry.alloy.syntax import Attribute, Block, Literal, Object, Position
 
@@ -32,10 +32,12 @@ _PARSERS = ("stage.logfmt", "stage.json", "stage.regex", "stage.pattern", "stage
 def check(frames: Iterable[Frame], found: Findings) -> None:
     """Payload labels in every pipeline, and the number of labels on every way from a source to Loki."""
     listed = list(frames)
+    browsers = _behind_faro(listed)
     for frame in listed:
         for node in frame.scope.all():
             if node.block.name == "loki.process":
-                _stages(node.block, node, frame, frontend=_about_frontend(node, frame), found=found)
+                frontend = node in browsers or _about_frontend(node, frame)
+                _stages(node.block, node, frame, frontend=frontend, found=found)
             elif node.block.name in {"otelcol.processor.attributes", "otelcol.processor.resource"}:
                 _hints(node, frame, found)
     for frame in listed:
@@ -47,8 +49,25 @@ def check(frames: Iterable[Frame], found: Findings) -> None:
 # --- payload ----------------------------------------------------------------------------------------------
 
 
+def _behind_faro(frames: Iterable[Frame]) -> set[Node]:
+    """What the lines of a faro.receiver pass through."""
+    reached: set[Node] = set()
+    waiting: list[Target] = []
+    for frame in frames:
+        for node in frame.scope.all():
+            if node.block.name == "faro.receiver":
+                waiting += [t for given in values_at(node.block, "output", "logs") for t in leads(given.value, frame)]
+    while waiting:
+        target = waiting.pop()
+        if target.node not in reached:
+            reached.add(target.node)
+            forwarded = values_at(target.node.block, "forward_to")
+            waiting += [further for given in forwarded for further in leads(given.value, target.frame)]
+    return reached
+
+
 def _about_frontend(node: Node, frame: Frame) -> bool:
-    """Whether a pipeline is there for errors of browsers: by its name, its module's, or a selector in it."""
+    """Whether a pipeline is there for errors of browsers, by its name or its module's."""
     names = [node.block.label or ""]
     if frame.scope.declare is not None:
         names.append(frame.scope.declare.block.label or "")
