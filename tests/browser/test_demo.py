@@ -160,7 +160,8 @@ def test_a_nested_call_is_one_waterfall(shown):
     press(shown, "order")
     assert step(shown, "server").startswith("200")
     assert "access line after" in step(shown, "line")
-    assert "9 spans" in step(shown, "trace")
+    # Shown as it comes in: first what has arrived, then the whole.
+    shown.wait_for_selector('#journey [data-step=trace][data-mood=good] .value:has-text("9 spans")')
     trace = shown.locator("#traces > li").first
     names = [name.split(" ", 1)[-1] for name in trace.locator(".span-name").all_inner_texts()]
     assert len(names) == 9
