@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from telemetry.catalogue import HTTP_DURATION_BUCKETS
-from telemetry.grafana.alerts.values import Latency, Service, ValuesError, parse, read
+from telemetry.grafana.alerts.values import _MEANT, Latency, Service, Values, ValuesError, parse, read
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "alerts" / "values.yaml"
 HEAD = "runbooks: https://docs.example/runbooks\ndashboards: https://grafana.example\n"
@@ -46,7 +48,7 @@ def test_two_addresses_are_all_that_is_needed():
         ),
         (
             "services:\n  - name: a\n    availability: high\n",
-            "alerts.yaml:5: services[0].availability: Expected `float | null`, got `str`",
+            "alerts.yaml:5: services[0].availability: expected a number, got text",
         ),
         ("services:\n  - availability: 0.999\n", "alerts.yaml:4: services[0]: name is missing"),
         (
@@ -86,6 +88,18 @@ def test_two_addresses_are_all_that_is_needed():
         ("dashboards: https://other\n", "alerts.yaml:3: dashboards stands here twice"),
         ("services: [\n", "alerts.yaml:4: "),
         ("- 1\n", "alerts.yaml:3: "),
+        ("services:\n", "alerts.yaml:3: services: expected a list, got nothing"),
+        (
+            "services: [{name: on}]\n",
+            "alerts.yaml:3: services[0].name: expected text, got true or false: put it into quotes",
+        ),
+        ("services: [{name: 2026-01-01}]\n", "alerts.yaml:3: services[0].name: expected text, got a date: put it into"),
+        ("services: [{name: [a]}]\n", "alerts.yaml:3: services[0].name: expected text, got a list"),
+        ("services: [a]\n", "alerts.yaml:3: services[0]: expected keys with values, got text"),
+        ("services: !!python/name:os.system x\n", "alerts.yaml:3: this is no plain value"),
+        ("services: [{name: 2026-13-45}]\n", "alerts.yaml:3: this is no plain value"),
+        ("services: *a\n", "alerts.yaml:3: found undefined alias 'a'"),
+        ("\0\n", "alerts.yaml:1: this is no YAML"),
         ("? [a]\n: 1\n", "alerts.yaml:3: a key must be a word"),
     ],
 )
@@ -133,6 +147,15 @@ def test_secrets_are_refused_and_placeholders_taken():
             "contact_points: [{name: a, kind: email, addresses: [a@b.example]}]\n",
             "contact_points: nothing goes to them",
         ),
+        (
+            "contact_points: [{name: a, kind: email, addresses: [a]}]\n",
+            "contact_points[0].addresses[0]: expected one address of mail",
+        ),
+        ("contact_points: [{name: $a, kind: slack}]\n", "contact_points[0].name: expected text without $"),
+        ("alertmanager: {smarthost: mail}\n", "alertmanager.smarthost: expected host:port"),
+        ("alertmanager: {secrets: here}\n", "alertmanager.secrets: expected a folder, from / on"),
+        ("alertmanager: {sender: me}\n", "alertmanager.sender: expected one address of mail"),
+        ("routing: {default: a, group_by: [Job]}\n", "routing.group_by[0]: expected the name of a label"),
         ("routing: {default: nobody}\n", "routing.default: no contact point is called 'nobody'"),
     ],
 )
@@ -159,3 +182,20 @@ def test_all_that_does_not_fit_is_said_at_once():
 
 def test_a_document_that_holds_itself_is_refused():
     assert "nested too deep" in refused("services: &a [*a]\n")
+
+
+def patterns(kind: msgspec.inspect.Type) -> Iterator[str]:
+    """The patterns of all texts in a type."""
+    if isinstance(kind, msgspec.inspect.StrType) and kind.pattern is not None:
+        yield kind.pattern
+    for part in (getattr(kind, name, None) for name in ("key_type", "value_type", "item_type", "type")):
+        if isinstance(part, msgspec.inspect.Type):
+            yield from patterns(part)
+    for part in (*getattr(kind, "types", ()), *(field.type for field in getattr(kind, "fields", ()))):
+        yield from patterns(part)
+
+
+def test_every_pattern_is_told_in_words():
+    found = set(patterns(msgspec.inspect.type_info(Values)))
+    assert len(found) > 10
+    assert found == _MEANT.keys()

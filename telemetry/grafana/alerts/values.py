@@ -19,6 +19,7 @@ from msgspec import Meta
 
 from telemetry.catalogue import HTTP_DURATION_BUCKETS
 from telemetry.config.kinds import closest
+from telemetry.grafana.alerts.lines import Document, Unreadable
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.:/-]+$")]
 Link = Annotated[str, Meta(pattern=r"^https?://[^\s?#$]+$")]
@@ -30,7 +31,9 @@ Folder = Annotated[str, Meta(pattern=r"^/[^\s$]*$")]
 Host = Annotated[str, Meta(pattern=r"^([A-Za-z0-9.-]+:[0-9]+)?$")]
 Metric = Annotated[str, Meta(pattern=r"^([a-zA-Z_:][a-zA-Z0-9_:]*)?$")]
 Label = Annotated[str, Meta(pattern=r"^[a-z_]+$")]
-LabelValue = Annotated[str, Meta(pattern=r"^[^$]+$")]
+Mailbox = Annotated[str, Meta(pattern=r"^[^\s@$,;]+@[^\s@$,;]+$")]
+Sender = Annotated[str, Meta(pattern=r"^([^\s@$,;]+@[^\s@$,;]+)?$")]
+PlainText = Annotated[str, Meta(pattern=r"^[^$]+$")]
 
 # At 14.4 times the budget, everything would have to fail for less: the page could never come.
 _LEAST_OBJECTIVE = 0.931
@@ -103,14 +106,14 @@ class Alertmanager(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     secrets: Folder = "/etc/alertmanager/secrets"
     smarthost: Host = ""
-    sender: str = ""
+    sender: Sender = ""
 
 
 class Email(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="email"):
     """Mail to ``addresses``, through the mail server that Grafana has."""
 
-    name: str
-    addresses: Annotated[tuple[str, ...], Meta(min_length=1)]
+    name: PlainText
+    addresses: Annotated[tuple[Mailbox, ...], Meta(min_length=1)]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -121,7 +124,7 @@ class Email(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
 class Slack(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="slack"):
     """A Slack webhook."""
 
-    name: str
+    name: PlainText
     url: Secret
 
     @property
@@ -133,7 +136,7 @@ class Slack(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
 class PagerDuty(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="pagerduty"):
     """An integration of PagerDuty (Events API v2)."""
 
-    name: str
+    name: PlainText
     integration_key: Secret
 
     @property
@@ -145,7 +148,7 @@ class PagerDuty(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fie
 class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="webhook"):
     """A POST of JSON to ``url``, an address or a placeholder, with a bearer ``token`` where one is needed."""
 
-    name: str
+    name: PlainText
     url: Address
     token: Secret | None = None
 
@@ -164,7 +167,7 @@ ContactPoint = Email | Slack | PagerDuty | Webhook
 class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Alerts whose labels are those of ``match`` go ``to`` a contact point."""
 
-    match: Annotated[dict[Label, LabelValue], Meta(min_length=1)]
+    match: Annotated[dict[Label, PlainText], Meta(min_length=1)]
     to: str
 
 
@@ -172,7 +175,7 @@ class Routing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who is told: the first of ``routes`` that matches, else ``default``."""
 
     default: str
-    group_by: tuple[str, ...] = ("alertname", "job")
+    group_by: tuple[Label, ...] = ("alertname", "job")
     group_wait: Duration = "30s"
     group_interval: Duration = "5m"
     repeat_interval: Duration = "4h"
@@ -218,70 +221,43 @@ def parse(text: str, name: str = "values") -> Values:
         raise ValuesError(f"{name}:{line}: {problem}") from None
     if node is None:
         raise ValuesError(f"{name}:1: the file is empty; runbooks and dashboards are needed at least")
-    document = _Document(name)
-    plain = document.plain(node, "$")
+    document = Document(name)
     try:
-        values = msgspec.convert(plain, Values)
+        values = msgspec.convert(document.plain(node), Values)
+    except Unreadable as error:
+        raise ValuesError(str(error)) from None
     except msgspec.ValidationError as error:
-        raise ValuesError(document.sentence(str(error))) from None
+        raise ValuesError(_sentence(document, str(error))) from None
     problems = [f"{name}:{document.line(place)}: {place[2:]}: {said}" for place, said in _problems(values)]
     if problems:
         raise ValuesError("\n".join(problems))
     return values
 
 
-class _Document:
-    """A YAML document as plain values, and the line of each by its path as msgspec writes it (``$.services[0]``)."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._lines: dict[str, int] = {}
-        self._loader = yaml.SafeLoader("")
-
-    def plain(self, node: yaml.Node, path: str) -> Any:
-        """What ``node`` means. Raises ValuesError for a key that comes twice, where YAML would keep the last."""
-        if path.count("[") + path.count(".") > 20:
-            raise ValuesError(f"{self._name}:{node.start_mark.line + 1}: this is nested too deep")
-        self._lines[path] = node.start_mark.line + 1
-        if isinstance(node, yaml.SequenceNode):
-            return [self.plain(child, f"{path}[{index}]") for index, child in enumerate(node.value)]
-        if isinstance(node, yaml.MappingNode):
-            made: dict[Any, Any] = {}
-            for key, child in node.value:
-                if not isinstance(key, yaml.ScalarNode):
-                    raise ValuesError(f"{self._name}:{key.start_mark.line + 1}: a key must be a word")
-                if key.value in made:
-                    raise ValuesError(f"{self._name}:{key.start_mark.line + 1}: {key.value} stands here twice")
-                made[key.value] = self.plain(child, f"{path}.{key.value}")
-                self._lines[f"{path}.{key.value}"] = key.start_mark.line + 1
-            return made
-        return self._loader.construct_object(node)
-
-    def line(self, path: str) -> int:
-        """The line of ``path``, or of what is nearest around it."""
-        while path not in self._lines and path != "$":
-            path = re.sub(r"(\.[^.\[]+|\[[^\]]*\])$", "", path)
-        return self._lines.get(path, 1)
-
-    def sentence(self, said: str) -> str:
-        """What msgspec says, with file and line before it."""
-        problem, _, place = said.partition(" - at `")
-        path = re.sub(r"^key in ", "", place.removesuffix("`")) or "$"
-        unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem)
-        if unknown:
-            path = f"{path}.{unknown[1]}"
-            problem = f"no such key{closest(unknown[1], _KEYS)}"
-        missing = re.fullmatch(r"Object missing required field `(.*)`", problem)
-        if missing:
-            problem = f"{missing[1]} is missing"
-        if problem.startswith("Expected `str` matching regex "):
-            problem = _MEANT[ast.literal_eval(problem.removeprefix("Expected `str` matching regex "))]
-        kind = re.fullmatch(r"Invalid (?:enum )?value '(.*)'", problem)
-        if kind:
-            known = _KINDS if path.startswith("$.exporters") else _CONTACTS
-            problem = f"no such kind{closest(kind[1], known) or ', there are ' + ', '.join(known)}"
-        where = path.removeprefix("$").removeprefix(".")
-        return f"{self._name}:{self.line(path)}: {f'{where}: ' if where else ''}{problem}"
+def _sentence(document: Document, said: str) -> str:
+    """What msgspec says, in words, with file and line before it."""
+    problem, _, place = said.partition(" - at `")
+    path = re.sub(r"^key in ", "", place.removesuffix("`")) or "$"
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem)
+    if unknown:
+        path = f"{path}.{unknown[1]}"
+        problem = f"no such key{closest(unknown[1], _KEYS)}"
+    missing = re.fullmatch(r"Object missing required field `(.*)`", problem)
+    if missing:
+        problem = f"{missing[1]} is missing"
+    if problem.startswith("Expected `str` matching regex "):
+        problem = _MEANT[ast.literal_eval(problem.removeprefix("Expected `str` matching regex "))]
+    other = re.fullmatch(r"Expected `(.*)`, got `(\w+)`", problem)
+    if other:
+        wanted, got = _words(other[1]), _words(other[2])
+        quotes = ": put it into quotes" if wanted == "text" and got not in {"a list", "keys with values"} else ""
+        problem = f"expected {wanted}, got {got}{quotes}"
+    kind = re.fullmatch(r"Invalid (?:enum )?value '(.*)'", problem)
+    if kind:
+        known = _KINDS if path.startswith("$.exporters") else _CONTACTS
+        problem = f"no such kind{closest(kind[1], known) or ', there are ' + ', '.join(known)}"
+    where = path.removeprefix("$").removeprefix(".")
+    return f"{document.name}:{document.line(path)}: {f'{where}: ' if where else ''}{problem}"
 
 
 _STRUCTS = (
@@ -300,6 +276,24 @@ _STRUCTS = (
     Route,
 )
 _KEYS = sorted({field for struct in _STRUCTS for field in struct.__struct_fields__})
+
+
+_WORDS = {
+    "array": "a list",
+    "bool": "true or false",
+    "date": "a date",
+    "datetime": "a time",
+    "float": "a number",
+    "int": "a number",
+    "null": "nothing",
+    "object": "keys with values",
+    "str": "text",
+}
+
+
+def _words(kinds: str) -> str:
+    """What msgspec calls ``float | null``, in words; that a key may be left out goes without saying."""
+    return _WORDS.get(kinds.removesuffix(" | null"), kinds)
 
 
 _KINDS = get_args(Kind)
@@ -322,8 +316,10 @@ _MEANT = {
     _pattern(Host): "expected host:port",
     _pattern(Duration): "expected a duration such as 30s, 5m or 4h",
     _pattern(Metric): "expected the name of a metric",
+    _pattern(Mailbox): "expected one address of mail",
+    _pattern(Sender): "expected one address of mail",
     _pattern(Label): "expected the name of a label",
-    _pattern(LabelValue): "expected the value of a label, without $",
+    _pattern(PlainText): "expected text without $",
 }
 """What each pattern asks for, in words."""
 

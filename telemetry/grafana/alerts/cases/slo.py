@@ -61,12 +61,14 @@ def _hour(scope: Scope) -> tuple[Case, ...]:
     """20 % fail from 130 to 190: the hour is at 14.4 % when 43.2 of its minutes are bad."""
     trouble = _served((130, 1000, 0), (60, 800, 200), (60, 1000, 0))
     slow = _slow((130, 1000, 0), (60, 100, 900))
-    # Six requests an hour, two of which fail: 33 times too fast, and nothing to get up for.
-    few = _served((60, 0.1, 0), (20, 0, 0.1), (60, 0.1, 0))
+    # Twelve requests an hour, four of which fail: 33 times too fast, and nothing to get up for. Six of 18 are.
+    few = _served((60, 0.2, 0), (20, 0, 0.2), (60, 0.2, 0))
+    enough = _served((60, 0.3, 0), (20, 0, 0.3), (10, 0.3, 0))
     return (
         Case("not early", trouble, (scope.at(177),)),
         Case("not early", few, tuple(scope.at(minutes) for minutes in range(62, 90, 2))),
         Case("fires", trouble, (scope.at(178, _firing(scope, "15.3")),)),
+        Case("fires", enough, (scope.at(78), scope.at(82, _firing(scope, "32.3")))),
         Case("fires", slow, (scope.at(182), scope.at(183, _firing(scope, "15.3", "latency")))),
         Case("resolves", trouble, (scope.at(196, _firing(scope, "19.5")), scope.at(197))),
         _missing(scope, 30, MINUTE),
