@@ -183,10 +183,13 @@ def test_a_failing_call_and_its_report_share_a_trace_that_can_be_followed(shown)
     link = shown.locator("#lines li[data-kind=frontend] .trace-link").last
     link.click()
     assert shown.inner_text("#selection").startswith(f"Following {trace_id[:8]}")
+    # What comes in after the click is linked as well.
+    for kind in ("frontend", "access", "app"):
+        shown.wait_for_selector(f"#lines li.linked[data-kind={kind}]")
+    shown.wait_for_function("document.querySelectorAll('#traces > li.linked .span-name.bad').length >= 3")
     linked = shown.locator("#traces > li.linked")
     assert linked.count() == 1
     assert linked.get_attribute("data-trace-id") == trace_id
-    assert linked.locator(".span-name.bad").count() >= 3
     lines = shown.locator("#lines li.linked")
     assert {"frontend", "access", "app"} == {line.get_attribute("data-kind") for line in lines.all()}
     shown.keyboard.press("Escape")
