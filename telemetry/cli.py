@@ -41,6 +41,11 @@ COMMANDS: Mapping[str, Command] = {
         "telemetry.grafana.command:command",
         "grafana",
     ),
+    "scaling": Command(
+        "KEDA objects and alert rules of groups of workers, by the same numbers",
+        "telemetry.fleet.scaling_command:command",
+        "fleet",
+    ),
     "serve": Command("take browser errors over HTTP and write one log line each", "ingest.serve:command", "ingest"),
     "stack": Command(
         "Grafana, Loki, Tempo, VictoriaMetrics and Alloy on this machine: up, down, status",
