@@ -21,7 +21,9 @@ class Answer(msgspec.Struct, frozen=True):
 
     async def send(self, send: Send) -> None:
         """Send it."""
-        start: HTTPResponseStartEvent = {"type": "http.response.start", "status": self.status, "headers": self.headers}
+        # A list of its own: middleware of a host's adds to it, a session's cookie for one.
+        headers = [*self.headers]
+        start: HTTPResponseStartEvent = {"type": "http.response.start", "status": self.status, "headers": headers}
         body: HTTPResponseBodyEvent = {"type": "http.response.body", "body": self.body, "more_body": False}
         await send(start)
         await send(body)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from litestar import Litestar, get
+from litestar.datastructures import MutableScopeHeaders
 
 from ingest.app import create_app, ingest_routes
 from ingest.errors.route import PATH
@@ -28,6 +31,23 @@ class Counting:
     async def __call__(self, scope, receive, send) -> None:
         type(self).passed += 1
         await self.app(scope, receive, send)
+
+
+class Session:
+    """A middleware that sets a cookie of its own with each answer, as Litestar's session middleware does."""
+
+    numbers = itertools.count()
+
+    def __init__(self, app) -> None:
+        self.app = app
+
+    async def __call__(self, scope, receive, send) -> None:
+        async def marked(message) -> None:
+            if message["type"] == "http.response.start":
+                MutableScopeHeaders.from_message(message).add("set-cookie", f"session={next(self.numbers)}")
+            await send(message)
+
+        await self.app(scope, receive, marked)
 
 
 @get("/")
@@ -63,6 +83,17 @@ async def test_request_telemetry_names_the_route_as_before():
         assert (await request(app, "POST", PATH, body=REPORT, headers=BEARER)).status == 204
         [span] = seen.spans
         assert (span.name, span.attributes["http.route"]) == (f"POST {PATH}", PATH)
+
+
+@pytest.mark.parametrize("path", [PATH, "/api/telemetry/faro"])
+@pytest.mark.parametrize("headers", [BEARER, []])
+async def test_what_a_hosts_middleware_adds_to_an_answer_stays_out_of_the_next(path, headers):
+    """A session's cookie that one caller was sent, sent to all others after it."""
+    app = Litestar(ingest_routes(SETTINGS), middleware=[Session], logging_config=None)
+    answers = [await request(app, "POST", path, body=REPORT, headers=headers) for _ in range(3)]
+    cookies = [[value for name, value in answer.messages[0]["headers"] if name == b"set-cookie"] for answer in answers]
+    assert [len(each) for each in cookies] == [1, 1, 1]
+    assert len({each[0] for each in cookies}) == 3
 
 
 def test_an_application_without_the_route_is_told():
