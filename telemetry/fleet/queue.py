@@ -80,10 +80,11 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True):
-    """One read of ``detail``."""
+    """One read of ``detail``. ``nothing`` is what a tag without jobs has."""
 
     at: float
     tags: Mapping[str, Detail]
+    nothing: Detail = Detail()
     upkeep: Upkeep | None = None
 
 
@@ -282,6 +283,7 @@ def read_detail(connection: psycopg.Connection[Any], profile: Profile) -> Detail
         if name in texts
     }
     claims = {row[0]: row[1:] for row in connection.execute(texts["claims"].encode())}
+    told = [name for name in ("failed", "at_limit", "overdue") if name in counts]
     tags: dict[str, Detail] = {}
     for tag in {tag for each in (*counts.values(), claims) for tag in each if tag is not None}:
         waits, skewed, last = claims.get(tag, (None, 0, None))
@@ -291,7 +293,7 @@ def read_detail(connection: psycopg.Connection[Any], profile: Profile) -> Detail
             waits=(float(waits[0]), float(waits[1])) if waits and waits[0] is not None else None,
             skewed=skewed,
             last_claim=last,
-            **{name: counts[name].get(tag, 0) for name in ("failed", "at_limit", "overdue") if name in counts},
+            **{name: counts[name].get(tag, 0) for name in told},
         )
     row = connection.execute(UPKEEP_SQL, (Tables.quoted(_queue(profile).table),)).fetchone()
     upkeep = (
@@ -299,7 +301,8 @@ def read_detail(connection: psycopg.Connection[Any], profile: Profile) -> Detail
         if row is None
         else Upkeep(dead=row[0], live=row[1], autovacuum_at=row[2], snapshot_age=row[3], snapshot_xids=row[4])
     )
-    return Details(at=_now(connection), tags=tags, upkeep=upkeep)
+    nothing: dict[str, Any] = dict.fromkeys(told, 0)
+    return Details(at=_now(connection), tags=tags, nothing=Detail(**nothing), upkeep=upkeep)
 
 
 def _queue(profile: Profile) -> Queue:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 import psycopg
 
+from telemetry.metrics import registry
 from telemetry.worker.patience import Patience
 from telemetry.worker.tables import Tables
 
@@ -98,4 +99,7 @@ class Reaper:
         except psycopg.Error:
             self._patience = self._patience.failed()
             raise
+        for name, jobs in (("fleet_queue_requeues_total", requeued), ("fleet_queue_given_up_total", given_up)):
+            for _, tag in jobs:
+                registry.counter(name).child(tag).inc()
         return Reaped(tuple(requeued), tuple(given_up))
