@@ -144,6 +144,11 @@ class Observer:
         self._remember()
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        """What this platform has to be read."""
+        return self._parts
+
+    @property
     def leads(self) -> bool:
         """Whether this is the exporter that reads."""
         return self.election is None or self.election.held
