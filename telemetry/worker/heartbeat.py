@@ -44,13 +44,17 @@ ON CONFLICT (worker) DO UPDATE SET worker_group = excluded.worker_group, tags = 
     draining_since = coalesce(p.draining_since, excluded.draining_since)
 """
 
-# Fenced on worker and started_at: the ping of a job that was taken away must not look alive through us.
+# Fenced on worker and started_at: the ping of a job that was taken away must not look alive through us. Whether it was
+# is for the queue alone to say; a claim that wrote no row of pings has lost nothing by that.
 _JOBS: Final = """
-UPDATE {runtime} AS r SET ping = now()
-FROM unnest(%(ids)s::{type}[], %(started)s::timestamptz[]) WITH ORDINALITY AS mine(job_id, started_at, place)
-JOIN {queue} AS q ON q.job_id = mine.job_id AND q.running AND q.worker = %(worker)s AND q.started_at = mine.started_at
-WHERE r.job_id = mine.job_id
-RETURNING mine.place
+WITH mine AS (
+    SELECT q.job_id, ran.place
+    FROM unnest(%(ids)s::{type}[], %(started)s::timestamptz[]) WITH ORDINALITY AS ran(job_id, started_at, place)
+    JOIN {queue} AS q ON q.job_id = ran.job_id AND q.running AND q.worker = %(worker)s AND q.started_at = ran.started_at
+), pinged AS (
+    UPDATE {runtime} AS r SET ping = now() FROM mine WHERE r.job_id = mine.job_id
+)
+SELECT place FROM mine
 """
 
 _GONE: Final = "DELETE FROM {ping} WHERE worker = %(worker)s"
@@ -196,7 +200,7 @@ class AsyncHeartbeat:
         """
         for job in missing:
             if job in self._missed:
-                self.roster.take_away(job.id)
+                self.roster.take_away(job)
         self._missed = frozenset(missing) - self._missed
 
     async def _connected(self) -> psycopg.AsyncConnection[Any]:

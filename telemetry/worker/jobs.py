@@ -34,6 +34,13 @@ OUTCOMES: Final[tuple[Outcome, ...]] = ("success", "failure", "cancelled", "lost
 _tracer = PROVIDER.get_tracer("telemetry.worker")
 
 
+class JobCancelled(BaseException):
+    """Raised in a job that has to stop, past the grace of a drain or because it is somebody else's now.
+
+    Like asyncio.CancelledError it is no Exception, so that a job which catches every error still ends.
+    """
+
+
 class Run:
     """A job that runs. ``outcome`` may be set by whoever knows better; else the block's end decides.
 
@@ -99,7 +106,7 @@ def job_span(
             bind(**_fields(job_id, tag, group)),
         ):
             yield run
-    except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+    except (JobCancelled, asyncio.CancelledError, KeyboardInterrupt, SystemExit):
         run.outcome = run.outcome or "cancelled"
         raise
     except Exception as error:

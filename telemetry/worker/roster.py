@@ -26,13 +26,14 @@ class Running(msgspec.Struct, frozen=True):
 class Roster:
     """Jobs that run in this process; safe to use from any thread.
 
-    ``lost`` is called, from the heartbeat, with the id of a job that is no longer ours: the work is somebody else's
-    now, and what it would complete is fenced off.
+    ``lost`` is called, from the heartbeat, with a job that is no longer ours: the work is somebody else's now, and what
+    it would complete is fenced off.
     """
 
-    def __init__(self, lost: Callable[[Any], None] | None = None) -> None:
+    def __init__(self, lost: Callable[[Running], None] | None = None) -> None:
         self._lock = threading.Lock()
-        self._running: dict[Any, Running] = {}
+        # By both halves of the fence: a job that was lost may be claimed here again while its old run still ends.
+        self._running: dict[tuple[Any, datetime], Running] = {}
         self._executed = 0
         self._draining_since: float | None = None
         self._lost = lost
@@ -42,12 +43,12 @@ class Roster:
     def begin(self, job_id: Any, started_at: datetime) -> None:
         """A job was claimed; ``started_at`` as the claim returned it."""
         with self._lock:
-            self._running[job_id] = Running(job_id, started_at, time.monotonic())
+            self._running[job_id, started_at] = Running(job_id, started_at, time.monotonic())
 
-    def end(self, job_id: Any) -> None:
+    def end(self, job_id: Any, started_at: datetime) -> None:
         """Its run has ended, however it did."""
         with self._lock:
-            if self._running.pop(job_id, None) is not None:
+            if self._running.pop((job_id, started_at), None) is not None:
                 self._executed += 1
 
     def drain(self) -> None:
@@ -57,12 +58,12 @@ class Roster:
                 self._draining_since = time.monotonic()
         self.changed()
 
-    def take_away(self, job_id: Any) -> None:
+    def take_away(self, job: Running) -> None:
         """The job is no longer ours."""
         with self._lock:
-            known = self._running.pop(job_id, None) is not None
+            known = self._running.pop((job.id, job.started_at), None) is not None
         if known and self._lost is not None:
-            self._lost(job_id)
+            self._lost(job)
 
     @property
     def running(self) -> tuple[Running, ...]:

@@ -71,7 +71,7 @@ def test_what_a_worker_does_is_in_its_row(queue):
         roster.begin(*second)
         assert eventually(lambda: rows(queue)[0]["running_jobs"] == 2, timeout=30)
         assert rows(queue)[0]["current_job"] == str(first[0])
-        roster.end(first[0])
+        roster.end(*first)
         assert eventually(lambda: rows(queue)[0]["jobs_executed"] == 1, timeout=30)
         assert rows(queue)[0]["current_job"] == str(second[0])
 
@@ -110,7 +110,7 @@ def test_a_job_that_was_taken_away_is_told_even_when_it_came_back_to_the_same_wo
             connection.execute("UPDATE job_queue SET running = false, worker = NULL WHERE job_id = %s", (taken[0],))
             connection.execute("UPDATE job_queue SET started_at = clock_timestamp() WHERE job_id = %s", (again[0],))
         assert eventually(lambda: len(lost) == 2, timeout=30)
-        assert set(lost) == {taken[0], again[0]}
+        assert {job.id for job in lost} == {taken[0], again[0]}
         assert [job.id for job in roster.running] == [kept[0]]
 
 
@@ -125,12 +125,39 @@ def test_a_job_that_has_just_ended_is_not_called_lost(queue):
             with psycopg.connect(queue) as connection:
                 connection.execute("DELETE FROM job_queue WHERE job_id = %s", (job[0],))
             await heartbeat.beat()
-            roster.end(job[0])
+            roster.end(*job)
             await heartbeat.beat()
 
     asyncio.run(scenario())
     assert lost == []
     assert roster.executed == 1
+
+
+def test_a_job_whose_claim_wrote_no_ping_is_not_called_lost(queue):
+    lost: list[Any] = []
+    roster = Roster(lost.append)
+
+    async def scenario() -> None:
+        async with AsyncHeartbeat(queue, group="g", roster=roster, interval=60.0, deadline=20.0) as heartbeat:
+            job = claim(queue, heartbeat.me.worker)
+            with psycopg.connect(queue) as connection:
+                connection.execute("DELETE FROM job_runtime")
+            roster.begin(*job)
+            for _ in range(3):
+                assert await heartbeat.beat()
+
+    asyncio.run(scenario())
+    assert lost == []
+    assert len(roster.running) == 1
+
+
+def test_the_end_of_a_lost_run_leaves_the_next_run_of_that_job_alone():
+    roster, first, second = Roster(), datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    roster.begin("j", first)
+    roster.take_away(roster.running[0])
+    roster.begin("j", second)
+    roster.end("j", first)
+    assert [job.started_at for job in roster.running] == [second]
 
 
 def test_a_restart_of_the_database_is_survived():
@@ -209,8 +236,9 @@ def test_a_roster_takes_jobs_from_many_threads():
 
     def work(first: int) -> None:
         for number in range(first, first + 500):
-            roster.begin(number, datetime.now(UTC))
-            roster.end(number)
+            now = datetime.now(UTC)
+            roster.begin(number, now)
+            roster.end(number, now)
 
     threads = [threading.Thread(target=work, args=(first * 1000,)) for first in range(4)]
     for thread in threads:

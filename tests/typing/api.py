@@ -8,8 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any, Literal, assert_type
 
+import psycopg
 from litestar import Litestar
 from opentelemetry.context import Context
 from opentelemetry.trace import Span
@@ -170,3 +172,41 @@ def jobs() -> None:
         assert_type(run.carrier, dict[str, str])
         run.outcome = "cancelled"
     assert set(worker.OUTCOMES) >= {"success", "failure"}
+
+
+async def workers(url: str, row: tuple[int, datetime]) -> None:
+    def work(job: worker.Job) -> None:
+        assert_type(job.tag, str)
+        assert_type(job.waited, float)
+        assert_type(job.run, worker.Run)
+
+    async def await_it(job: worker.Job) -> None:
+        assert_type(job.started_at, datetime)
+
+    tables = worker.Tables(job_queue="jobs.queue", job_id_type="bigint")
+    loop = worker.JobLoop(url, group="heavy", tags=("gpu",), grace=570, concurrency=4, tables=tables, node="n1")
+    loop.run(work)
+    loop.drain()
+    assert_type(loop.worker, str)
+    await worker.AsyncJobLoop(url, group="heavy", tags=("gpu",)).run(await_it)
+    with (
+        worker.Drain(grace=570) as drain,
+        worker.Heartbeat(url, group="heavy", worker=worker.worker_id(), roster=drain.roster),
+    ):
+        assert_type(drain.roster, worker.Roster)
+        assert_type(drain.claiming, bool)
+        assert_type(drain.wait(1.0), bool)
+        assert_type(await drain.pause(1.0), bool)
+        with drain.job(*row) as held:
+            assert_type(held, worker.Held)
+            try:
+                with held.cancellable():
+                    pass
+            except worker.JobCancelled:
+                assert_type(held.reason, Literal["success", "failure", "cancelled", "lost"] | None)
+        drain.begin()
+    async with worker.AsyncHeartbeat(url, group="heavy", roster=worker.Roster()) as heartbeat:
+        assert_type(await heartbeat.beat(), bool)
+    with psycopg.connect(url, autocommit=True) as connection:
+        reaped = worker.Reaper(zombie_timeout=90.0).reap(connection)
+        assert_type(reaped, worker.Reaped)
