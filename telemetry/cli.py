@@ -46,6 +46,16 @@ COMMANDS: Mapping[str, Command] = {
         "telemetry.fleet.scaling_command:command",
         "fleet",
     ),
+    "queue": Command(
+        "what reading a platform's job queue costs on its server, and which indexes are missing",
+        "telemetry.fleet.command:queue",
+        "fleet",
+    ),
+    "schema": Command(
+        "the tables, view and indexes that a platform adds to its database for us, as SQL",
+        "telemetry.fleet.command:schema",
+        "fleet",
+    ),
     "serve": Command("take browser errors over HTTP and write one log line each", "ingest.serve:command", "ingest"),
     "stack": Command(
         "Grafana, Loki, Tempo, VictoriaMetrics and Alloy on this machine: up, down, status",

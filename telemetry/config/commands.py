@@ -20,6 +20,10 @@ def _stack(name: str, env: str, kind: Kind, doc: str) -> Setting:
     return Setting(name, (env,), kind, None, doc, "Stack, for commands", section="command")
 
 
+def _database(name: str, env: str, doc: str, *, secret: bool = False) -> Setting:
+    return Setting(name, (env,), kinds.text(), None, doc, "Database, for commands", section="command", secret=secret)
+
+
 def _development(name: str, env: str, kind: Kind, default: object, doc: str) -> Setting:
     return Setting(name, (env,), kind, default, doc, "Development", section="command")
 
@@ -51,6 +55,12 @@ COMMANDS: tuple[Setting, ...] = (
     _stack("stack_dir", "FLEETGLASS_STACK_DIR", kinds.text(),
         "Where `fleetglass stack` keeps configuration, data and logs. Unset: `fleetglass/stack` in the user's data "
         "directory (`~/.local/share`)."),
+
+    _database("database_url", "DATABASE_URL", secret=True,
+        doc="The platform's PostgreSQL, for `fleetglass queue` alone: `postgresql://user:password@host/database`."),
+    _database("queue_profile", "FLEETGLASS_QUEUE_PROFILE",
+        "Whose tables it has: `windforce`, `windmill`, `windforce-core`, or a `.toml` file that maps others. Unset: "
+        "`windforce`."),
 
     _development("backends_dir", "FLEETGLASS_BACKENDS_DIR", kinds.text(), None,
         "Where the backends that our own tests talk to are built and kept. Unset: the user's cache directory."),

@@ -45,7 +45,7 @@ def test_nothing_given_gives_the_defaults():
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_no_name_of_ours_can_be_mistaken_for_what_kubernetes_injects(setting):
     for name in setting.env:
-        assert name.startswith(("FLEETGLASS_", "OTEL_", "PROMETHEUS_", "FEEDBACK_URL"))
+        assert name.startswith(("FLEETGLASS_", "OTEL_", "PROMETHEUS_", "FEEDBACK_URL", "DATABASE_URL"))
         assert not name.endswith(("_PORT", "_HOST", "_PROTO", "_ADDR", "_TCP", "_UDP"))
         assert "_SERVICE_PORT" not in name
 

@@ -1,0 +1,198 @@
+"""What the reads of a platform's queue cost on its own server, and which indexes would make them cheap.
+
+Statements are explained as they are run, in read-only transactions with the exporter's limits. Nothing is created.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+import psycopg
+
+from telemetry.fleet.profiles import Profile, check
+from telemetry.fleet.queue import UPKEEP_SQL, statements
+from telemetry.fleet.schema import Index, indexes
+from telemetry.fleet.session import Reason, Session, reason
+from telemetry.worker.tables import Tables
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """One access to a table: how (``Index Only Scan``, ``Seq Scan``, …), and through which index."""
+
+    table: str
+    how: str
+    index: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How one statement was run: milliseconds, buffers of 8 KiB that it touched, its scans; or why it was not."""
+
+    name: str
+    milliseconds: float = 0.0
+    buffers: int = 0
+    scans: tuple[Scan, ...] = ()
+    reason: Reason | None = None
+    said: str = ""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What the doctor found. ``sees_snapshots`` is None when it could not be asked."""
+
+    server: str = ""
+    differences: tuple[str, ...] = ()
+    plans: tuple[Plan, ...] = ()
+    missing: tuple[Index, ...] = ()
+    invalid: tuple[str, ...] = ()
+    dead: int | None = None
+    live: int | None = None
+    sees_snapshots: bool | None = None
+
+    @property
+    def well(self) -> bool:
+        """Whether everything can be read; an index that is missing is advice."""
+        return not self.differences and all(plan.reason is None for plan in self.plans)
+
+
+def examine(session: Session, profile: Profile) -> Report:
+    """Look at everything. Raises psycopg.Error or TimeoutError when the server can't be asked at all."""
+    with session.read() as connection:
+        server = str(connection.info.server_version // 10_000)
+        differences = check(connection, profile)
+    if differences:
+        return Report(server=server, differences=differences)
+    plans = tuple(_explained(session, name, text) for name, text in statements(profile).items())
+    with session.read() as connection:
+        missing, invalid = _missing(connection, indexes(profile))
+        upkeep = None
+        if profile.queue is not None:
+            upkeep = connection.execute(UPKEEP_SQL, (Tables.quoted(profile.queue.table),)).fetchone()
+    return Report(
+        server=server,
+        plans=plans,
+        missing=missing,
+        invalid=invalid,
+        dead=upkeep[0] if upkeep else None,
+        live=upkeep[1] if upkeep else None,
+        sees_snapshots=upkeep[3] is not None if upkeep else None,
+    )
+
+
+def _explained(session: Session, name: str, text: str) -> Plan:
+    try:
+        with session.read() as connection:
+            row = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}".encode()).fetchone()
+    except (psycopg.Error, TimeoutError) as error:
+        return Plan(name=name, reason=reason(error), said=str(error).partition("\n")[0])
+    assert row is not None, "EXPLAIN has a row"
+    root = row[0][0]
+    plan = root["Plan"]
+    scans = dict.fromkeys(
+        Scan(node["Relation Name"], node["Node Type"], node.get("Index Name", ""))
+        for node in _nodes(plan)
+        if "Relation Name" in node
+    )
+    buffers = plan.get("Shared Hit Blocks", 0) + plan.get("Shared Read Blocks", 0)
+    return Plan(name=name, milliseconds=root["Execution Time"], buffers=buffers, scans=tuple(scans))
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+_LIVE: Final = """
+SELECT c.relname, i.indisvalid, ARRAY(SELECT pg_get_indexdef(i.indexrelid, k, true)
+    FROM generate_series(1, i.indnkeyatts) k), coalesce(pg_get_expr(i.indpred, i.indrelid), '')
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass(%s)
+"""
+
+
+def _missing(connection: psycopg.Connection[Any], wanted: Sequence[Index]) -> tuple[tuple[Index, ...], tuple[str, ...]]:
+    """The indexes that are not there under any name, and those that are but that a broken build left invalid."""
+    missing, invalid = [], []
+    for index in wanted:
+        like = [
+            (name, valid)
+            for name, valid, keys, where in connection.execute(_LIVE, (Tables.quoted(index.table),))
+            if _serves(tuple(keys), where, index)
+        ]
+        if not like:
+            missing.append(index)
+        elif not any(valid for _, valid in like):
+            invalid += [name for name, _ in like]
+    return tuple(missing), tuple(invalid)
+
+
+def _serves(keys: tuple[str, ...], where: str, index: Index) -> bool:
+    plain = tuple(key.strip('"') for key in keys)
+    return plain[: len(index.keys)] == index.keys and conditions(where) <= conditions(index.where)
+
+
+_CAST: Final = re.compile(r"::[a-z_]+(?: varying)?(?:\[\])?")
+
+
+def conditions(predicate: str) -> frozenset[str]:
+    """The conditions of a predicate, alike as we write them and as PostgreSQL writes them back.
+
+    An index with fewer conditions than are wanted serves too; it is only larger.
+    """
+    text = _CAST.sub("", predicate).replace('"', "").replace("= ANY (ARRAY[", "IN (").replace("])", ")")
+    text = re.sub(r"[()\s]+", " ", text)
+    found = set()
+    for each in filter(None, (part.strip() for part in re.split(r" AND ", text))):
+        one = re.fullmatch(r"(\S+) IN ('[^',]*')", each)
+        negated = re.fullmatch(r"NOT (\S+)", each)
+        if one:
+            found.add(f"{one[1]} = {one[2]}")
+        elif negated:
+            found.add(f"{negated[1]} = false")
+        else:
+            found.add(each.removesuffix(" = true"))
+    return frozenset(found)
+
+
+_BLOATED: Final = (
+    "the queue's table holds {dead} dead rows beside {live} live ones, and every read goes through them: look for a "
+    "snapshot that is held, and let autovacuum come more often"
+)
+_BLIND: Final = (
+    "this role may not see others' sessions, so the age of the oldest snapshot stays unknown: GRANT pg_read_all_stats "
+    "to it"
+)
+Severity = Literal["good", "advice", "bad"]
+
+
+def told(report: Report, profile: Profile) -> Iterator[tuple[Severity, str]]:
+    """The report as sentences, each with how much it matters."""
+    yield "good", f"PostgreSQL {report.server}, profile {profile.name}"
+    for difference in report.differences:
+        yield "bad", difference
+    if report.differences:
+        yield "bad", "nothing is read until tables and profile agree: map other names with --profile FILE.toml"
+        return
+    yield "good", "every table and column that the profile names is there, with a type that can be read"
+    for plan in report.plans:
+        yield _judged(plan)
+    for index in report.missing:
+        yield "advice", f"{index.table} has no index for {index.serves}. {index.cost}\n{index.ddl}"
+    for name in report.invalid:
+        yield "advice", f"the index {name} is invalid, as one that was broken off is: DROP INDEX CONCURRENTLY {name};"
+    if report.dead is not None and report.live is not None and report.dead > max(10_000, report.live):
+        yield "advice", _BLOATED.format(dead=report.dead, live=report.live)
+    if report.sees_snapshots is False:
+        yield "advice", _BLIND
+
+
+def _judged(plan: Plan) -> tuple[Severity, str]:
+    if plan.reason is not None:
+        return "bad", f"{plan.name}: {plan.reason}: {plan.said}"
+    cost = f"{plan.name}: {plan.milliseconds:.1f} ms, {plan.buffers} buffers"
+    whole = sorted({scan.table for scan in plan.scans if scan.how == "Seq Scan"})
+    if whole:
+        return "advice", f"{cost}, reads all of {', '.join(whole)}"
+    ways = dict.fromkeys(f"{scan.how} {scan.index or scan.table}" for scan in plan.scans)
+    return "good", f"{cost}, {', '.join(ways)}"
