@@ -235,3 +235,26 @@ def test_a_job_with_a_dot_is_matched_as_it_is() -> None:
     assert 'up{job=~"shop\\\\.api|web"}' in down.condition
     (selector,) = promql.read(down.condition).selectors()
     assert selector.matchers[0].value == "shop\\.api|web"
+
+
+@pytest.mark.parametrize("page", sorted({alert.runbook.partition("#")[0] for alert in ALERTS}))
+def test_queries_in_a_runbook_can_be_typed_as_they_are(page: str) -> None:
+    text = (RUNBOOKS / page).read_text(encoding="utf-8")
+    queries = re.findall(r"^ *```promql\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    queries += [quoted for quoted in re.findall(r"`([^`]+)`", text) if re.match(r"(topk|sum by) ?\(", quoted)]
+    for query in queries:
+        promql_parser.parse(query)
+    if page in {"service-slo.md", "stack.md", "telemetry.md"}:
+        assert queries
+
+
+@each_alert
+def test_a_runbook_says_what_it_means_and_how_to_silence_it(alert: Alert) -> None:
+    page, _, anchor = alert.runbook.partition("#")
+    text = (RUNBOOKS / page).read_text(encoding="utf-8")
+    sections = {
+        heading.lower().replace(" ", "-"): body
+        for heading, body in re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", text, re.MULTILINE)
+    }
+    assert "silence" in sections[anchor].lower()
+    assert len(sections[anchor]) > 400
