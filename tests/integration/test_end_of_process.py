@@ -343,21 +343,30 @@ def test_a_worker_pool_of_multiprocessing_delivers(program: Any, telemetry_recei
 def test_a_prefork_server_with_a_dead_backend_is_gone_within_one_deadline(
     program: Any, telemetry_receiver: Receiver, fault: Any
 ) -> None:
-    """The parent ends after its children, and does not wait anew for what they have waited for in vain."""
-    telemetry_receiver.behave(fault)
+    """The parent ends after its children, and does not wait anew for what they have waited for in vain.
 
-    def end() -> float:
+    Three interpreters end one after the other, which takes a tenth of a second or, on a busy machine, as long as it
+    likes: that is measured with a backend that answers, and taken off.
+    """
+
+    def end() -> tuple[float, str]:
         running = program(FORKING)
         assert sorted(running.line() for _ in range(3)) == ["child", "child", "parent"]
         time.sleep(0.2)
-        took: float = running.end()
-        said = running.errors()
+        return running.end(), running.errors()
+
+    def longer() -> float:
+        telemetry_receiver.recover()
+        alive, said = end()
+        assert said == ""
+        telemetry_receiver.behave(fault)
+        dead, said = end()
         for lost in (
             "traces to otlp: 1 of 1 records lost (deadline 1)",
             "logs to loki: 1 of 1 records lost (deadline 1)",
         ):
             assert said.count(lost) == 2, "each child's span and line"
         assert said.count("logs to loki: 2 of 2 records lost (deadline 2)") == 1, "the parent's first and last"
-        return took
+        return dead - alive
 
-    assert fastest(end, LIMIT) < LIMIT
+    assert fastest(longer, 3.15) < 3.15
