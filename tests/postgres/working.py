@@ -76,7 +76,7 @@ class Program:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "FLEETGLASS_LISTEN": "off", **environ},
+                env={**os.environ, "PYTHONPATH": str(ROOT), "FLEETGLASS_METRICS_LISTEN": "off", **environ},
             )
 
     @property
