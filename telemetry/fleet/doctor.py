@@ -178,7 +178,7 @@ def told(report: Report, profile: Profile) -> Iterator[tuple[Severity, str]]:
     for plan in report.plans:
         yield _judged(plan)
     for index in report.missing:
-        yield "advice", f"{index.table} has no index for {index.serves}. {index.cost}\n{index.ddl}"
+        yield "advice", f"{index.table} has no index for {index.serves}\n{index.cost}\n{index.ddl}"
     for name in report.invalid:
         yield "advice", f"the index {name} is invalid, as one that was broken off is: DROP INDEX CONCURRENTLY {name};"
     if report.dead is not None and report.live is not None and report.dead > max(10_000, report.live):

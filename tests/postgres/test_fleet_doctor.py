@@ -30,7 +30,7 @@ def test_missing_indexes_are_named_with_what_they_cost_and_never_made(queue, cap
     assert status == 0, text
     assert "pending: " in text
     assert "reads all of job_queue" in text
-    assert "cost claims 6 %" in text
+    assert "costs claims 6 %" in text
     for index in schema.indexes(WINDFORCE):
         assert index.ddl.splitlines()[0] in text
     with psycopg.connect(queue) as connection:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +29,7 @@ from tests.backends.process import eventually
 from tests.postgres.test_fleet_queue import completed, jobs
 
 pytestmark = pytest.mark.timeout(180)
+ROOT = Path(__file__).parents[2]
 SLOW: dict[str, Any] = {"statement_timeout": 30, "detail_timeout": 30, "deadline": 60}
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -185,6 +189,31 @@ def test_a_read_that_is_overdue_is_not_served(fleet):
         found = samples(observer)
         assert gauges(found) == set()
         assert one(found, "fleet_queue_observer_up", part="queue") == 0
+
+
+WORKER = """
+import sys, time
+from telemetry.worker.heartbeat import Heartbeat
+with Heartbeat(sys.argv[1], group="heavy", tags=("gpu",), interval=1.0, deadline=0.9):
+    time.sleep(600)
+"""
+
+
+def test_a_worker_killed_without_a_word_stops_being_alive(fleet):
+    """It was shown as up for ever, since nobody had said that it went."""
+    group(fleet, "heavy", ["gpu"])
+    process = subprocess.Popen([sys.executable, "-c", WORKER, fleet], cwd=ROOT)
+    try:
+        with observing(fleet, windows=Windows(alive=6.0), heartbeat=1.0) as observer:
+            assert eventually(lambda: one(again(observer), "fleet_worker_group_alive", group="heavy") == 1, timeout=60)
+            process.kill()
+            assert eventually(lambda: one(again(observer), "fleet_worker_group_alive", group="heavy") == 0, timeout=60)
+            found = samples(observer)
+            assert one(found, "fleet_worker_group_lost", group="heavy") == 1
+            assert one(found, "fleet_worker_group_drift", group="heavy", state="missing") == 1
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_worker_that_was_killed_is_not_alive_for_longer_than_the_window(fleet):
