@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends import programs
 from tests.backends.process import eventually
 from tests.backends.stack import Loki, Tempo
 from tests.postgres.working import ROOT, rows, worker
@@ -66,6 +67,9 @@ def test_a_job_is_one_trace_across_two_processes(queue, tmp_path, telemetry_rece
 @pytest.fixture
 def stack(tmp_path: Path) -> Iterator[tuple[Loki, Tempo]]:
     """Loki and Tempo as Grafana has them."""
+    for name in ("loki", "tempo"):
+        if programs.find(name) is None:
+            pytest.skip(programs.missing(name))
     folders = tmp_path / "loki", tmp_path / "tempo"
     for folder in folders:
         folder.mkdir()
