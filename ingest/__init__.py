@@ -1,4 +1,4 @@
-"""What comes in over HTTP: browser errors now; heartbeats and console reads in later parts.
+"""What comes in over HTTP: browser errors, and what a console reads; heartbeats in a later part.
 
 ``ingest`` uses ``telemetry``; ``telemetry`` never imports ``ingest``.
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from litestar import Litestar
 from litestar.config.app import AppConfig
 from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
@@ -25,6 +27,9 @@ from ingest.routes.metrics import guarded_metrics_route
 from ingest.settings import Settings
 from telemetry.web.litestar import TelemetryPlugin
 
+if TYPE_CHECKING:
+    from ingest.routes.fleet import Snapshots
+
 RouteHandler = ASGIRouteHandler | HTTPRouteHandler
 
 _OPENAPI = OpenAPIConfig(
@@ -35,14 +40,15 @@ _OPENAPI = OpenAPIConfig(
 )
 
 
-def create_app(settings: Settings, *, resolver: Resolver | None = None) -> Litestar:
+def create_app(settings: Settings, *, resolver: Resolver | None = None, fleet: Snapshots | None = None) -> Litestar:
     """The whole service. ``telemetry.setup()`` is the caller's: without it, requests pass untraced.
 
-    ``resolver`` finds the principal of a request; without one, the settings say whose word counts.
+    ``resolver`` finds the principal of a request; without one, the settings say whose word counts. ``fleet`` says what
+    is known of the fleet (``lambda: snapshot(observer)``); without it there are no routes under ``/api/admin``.
     """
     resolver = resolver or configured_resolver(settings)
     intake = Intake(settings)
-    routes = ingest_routes(settings, resolver=resolver, intake=intake)
+    routes = ingest_routes(settings, resolver=resolver, intake=intake, fleet=fleet)
     metrics_path: str | None = METRICS_PATH
     if not settings.metrics_public:
         metrics_path = None
@@ -70,9 +76,9 @@ class IngestPlugin(InitPlugin):
     Name it before ``TelemetryPlugin``, which sends what is logged to the end. Arguments as for ``ingest_routes``.
     """
 
-    def __init__(self, settings: Settings, *, resolver: Resolver | None = None) -> None:
+    def __init__(self, settings: Settings, *, resolver: Resolver | None = None, fleet: Snapshots | None = None) -> None:
         self._intake = Intake(settings)
-        self._routes = ingest_routes(settings, resolver=resolver, intake=self._intake)
+        self._routes = ingest_routes(settings, resolver=resolver, intake=self._intake, fleet=fleet)
 
     def on_app_init(self, app_config: AppConfig) -> AppConfig:
         """Add routes and lifespan; Litestar calls it."""
@@ -82,7 +88,11 @@ class IngestPlugin(InitPlugin):
 
 
 def ingest_routes(
-    settings: Settings, *, resolver: Resolver | None = None, intake: Intake | None = None
+    settings: Settings,
+    *,
+    resolver: Resolver | None = None,
+    intake: Intake | None = None,
+    fleet: Snapshots | None = None,
 ) -> list[RouteHandler]:
     """The service's own routes, to be mounted into a host's Litestar application; ``IngestPlugin`` does it.
 
@@ -90,16 +100,22 @@ def ingest_routes(
     without it, repeats that are being counted when the process ends are never told.
 
     ``resolver`` is the host's own, by whose sessions callers are known; without one, the settings say. Both at once:
-    ``FirstOf(own, configured_resolver(settings))``.
+    ``FirstOf(own, configured_resolver(settings))``. ``fleet`` as for ``create_app``.
     """
     gate = _gate(settings, resolver or configured_resolver(settings))
     intake = intake or Intake(settings)
-    return [
+    routes: list[RouteHandler] = [
         errors_route(gate, intake),
         faro_route(gate, intake),
         config_route(settings.feedback_url),
         *browser_routes(),
     ]
+    if fleet is not None:
+        # What it needs comes with the extra `fleet`, which a service without one does without.
+        from ingest.routes.fleet import fleet_routes
+
+        routes += fleet_routes(gate, settings.admin_roles, fleet)
+    return routes
 
 
 def _gate(settings: Settings, resolver: Resolver) -> Gate:

@@ -20,7 +20,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     a link. ``tokens`` are static bearer tokens and whom each stands for. ``allowed_origins`` are other web origins
     whose pages may send reports, as browsers write them in ``Origin``. ``metrics_public`` is False where
     ``/metrics`` answers only a caller with a token. ``oidc_*``, ``trusted_proxies`` and ``proxy_*_header`` say whose
-    word counts for who is speaking, ``workspace_header`` how a caller chooses a workspace; docs/principals.md.
+    word counts for who is speaking, ``workspace_header`` how a caller chooses a workspace, ``admin_roles`` who reads
+    what only those who run the platform may; docs/principals.md.
     ``limit_*``, ``dedupe_window`` and ``store_url`` bound what is taken (``ingest.limits``), ``noise`` are the
     reasons for which a report is dropped (``ingest.errors.noise``), ``sourcemaps`` is a directory of them. ``repr``
     hides the tokens and the store's password.
@@ -61,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     proxy_workspaces_header: str | None = None
     proxy_roles_header: str | None = None
     workspace_header: str = "X-Workspace"
+    admin_roles: tuple[str, ...] = ("super_admin",)
 
     def __post_init__(self) -> None:
         load_section("ingest", msgspec.structs.asdict(self), {})

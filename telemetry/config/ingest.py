@@ -99,6 +99,8 @@ INGEST: tuple[Setting, ...] = (
         "Header with the workspaces that the caller may name, separated by commas. Unset: none is read."),
     _principal("proxy_roles_header", "FLEETGLASS_PROXY_ROLES_HEADER", principals.header_name(), None,
         "Header with the roles, separated by commas, such as `X-Forwarded-Groups`. Unset: none is read."),
+    _principal("admin_roles", "FLEETGLASS_ADMIN_ROLES", principals.texts(), ("super_admin",),
+        "Roles, as tokens or headers name them, that may read `/api/admin/…`; any one of them is enough."),
     _principal("workspace_header", "FLEETGLASS_WORKSPACE_HEADER", principals.header_name(), "X-Workspace",
         "Header with which a caller chooses one of its workspaces; 403 for any other."),
 )

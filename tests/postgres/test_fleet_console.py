@@ -1,0 +1,131 @@
+"""The console's reads behind a real observer of a real PostgreSQL, and while that server is away."""
+
+from __future__ import annotations
+
+import msgspec
+import psycopg
+import pytest
+from litestar.testing import TestClient
+
+from ingest.app import create_app
+from ingest.principal import Principal
+from ingest.settings import Settings
+from telemetry.fleet.election import Election
+from telemetry.fleet.observer import PARTS, Observer
+from telemetry.fleet.snapshot import snapshot
+from tests.backends import postgres
+from tests.postgres.test_fleet_observer import again, group, observing, worker
+from tests.postgres.test_fleet_queue import jobs
+
+pytestmark = pytest.mark.timeout(180)
+SETTINGS = Settings(tokens={"t": Principal("root@acme.example", "acme", ("super_admin",))})
+
+
+def read(observer: Observer, what: str, **params):
+    with TestClient(create_app(SETTINGS, fleet=lambda: snapshot(observer))) as http:
+        answer = http.get(f"/api/admin/{what}", headers={"authorization": "Bearer t"}, params=params)
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def conditions(told) -> dict[str, str]:
+    return {each["part"]: each["condition"] for each in told["sources"]}
+
+
+def test_a_group_as_asked_for_and_as_seen(fleet):
+    group(fleet, "heavy", ["gpu"], replicas=2)
+    worker(fleet, "h-1", "heavy", ["gpu"], running=1)
+    jobs(fleet, "gpu", 3, "-90 seconds")
+    jobs(fleet, "orphan", 1)
+    with observing(fleet) as observer:
+        before = read(observer, "fleet")
+        assert conditions(before) == dict.fromkeys(("queue", "workers", "detail"), "unread") | {"catalogue": "none"}
+        assert before["groups"] == []
+        observer.step()
+        told, coverage = read(observer, "fleet", workers=True), read(observer, "coverage")
+    (heavy,) = told["groups"]
+    assert conditions(told) == dict.fromkeys(("queue", "workers", "detail"), "fresh") | {"catalogue": "none"}
+    assert heavy["desired"]["value"]["low"] == 2
+    assert heavy["desired"]["source"] == "worker_group"
+    assert heavy["observed"]["value"]["busy"] == 1
+    assert heavy["observed"]["source"] == "worker_ping"
+    assert (heavy["badge"]["value"]["badge"], heavy["badge"]["value"]["direction"]) == ("scaled", "under")
+    assert heavy["backlog"]["value"]["pending"] == 3
+    assert heavy["backlog"]["value"]["oldest_age"] > 85
+    assert [each["id"] for each in heavy["workers"]["value"]] == ["h-1"]
+    assert all(0 <= heavy[name]["age"] < 170 for name in ("desired", "observed", "badge", "backlog"))
+    assert {each["tag"]: each["reason"] for each in coverage["tags"]["value"]} == {
+        "gpu": "covered",
+        "orphan": "no_route",
+    }
+    assert coverage["catalogue"]["state"] == "absent"
+
+
+def test_a_catalogue_of_the_platforms_own_is_a_source(fleet):
+    with observing(fleet, catalogue=lambda: ["gpu", "forgotten"]) as observer:
+        observer.step()
+        coverage = read(observer, "coverage")
+    assert coverage["catalogue"]["value"] == ["forgotten", "gpu"]
+    assert conditions(coverage)["catalogue"] == "fresh"
+    assert {each["tag"]: each["reason"] for each in coverage["tags"]["value"]}["forgotten"] == "no_route"
+
+
+def test_a_read_that_is_too_old_is_stale_and_what_it_said_is_unknown(fleet):
+    group(fleet, "heavy", ["gpu"])
+    with observing(fleet) as observer:
+        observer.step()
+        observer._reads = {part: msgspec.structs.replace(each, began=-1e9) for part, each in observer.reads().items()}
+        told = read(observer, "fleet")
+    assert conditions(told)["workers"] == "stale"
+    (heavy,) = told["groups"]
+    assert (heavy["observed"]["state"], heavy["observed"]["why"], heavy["observed"]["value"]) == (
+        "unknown",
+        "stale",
+        None,
+    )
+
+
+def test_an_exporter_that_was_not_elected_says_that_another_reads(fleet):
+    with observing(fleet, election=Election(ttl=1e6)) as leader, observing(fleet, election=Election(ttl=1e6)) as other:
+        leader.step()
+        other.step()
+        assert conditions(read(leader, "fleet"))["queue"] == "fresh"
+        told = read(other, "fleet")
+    assert {conditions(told)[part] for part in PARTS if part != "catalogue"} == {"elsewhere"}
+
+
+@pytest.mark.expects_fault("fleet.observer")
+def test_one_table_that_cannot_be_read_leaves_the_rest_known(fleet):
+    group(fleet, "heavy", ["gpu"])
+    with observing(fleet) as observer:
+        observer.step()
+        with psycopg.connect(fleet) as connection:
+            connection.execute("ALTER TABLE job_queue RENAME TO elsewhere")
+        again(observer)
+        told = read(observer, "fleet")
+    (heavy,) = told["groups"]
+    assert (heavy["backlog"]["state"], heavy["backlog"]["why"]) == ("unknown", "failed")
+    assert heavy["backlog"]["detail"] == "schema"
+    assert heavy["observed"]["state"] == "known"
+
+
+def test_while_the_server_is_away_everything_is_unknown_and_nothing_is_0():
+    with postgres.running() as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            postgres.prepare(connection)
+        group(server.url, "heavy", ["gpu"])
+        worker(server.url, "h-1", "heavy", ["gpu"])
+        with observing(server.url) as observer:
+            observer.step()
+            assert read(observer, "fleet")["groups"][0]["observed"]["value"]["alive"] == 1
+            server.down("immediate")
+            again(observer)
+            told, coverage = read(observer, "fleet"), read(observer, "coverage")
+    assert {conditions(told)[part] for part in ("queue", "workers", "detail")} == {"failed"}
+    assert {each["reason"] for each in told["sources"] if each["part"] != "catalogue"} == {"connection"}
+    (heavy,) = told["groups"]
+    assert heavy["group"] == "heavy"
+    for name in ("badge", "desired", "observed", "backlog"):
+        assert (heavy[name]["state"], heavy[name]["value"], heavy[name]["why"]) == ("unknown", None, "failed")
+    assert (coverage["tags"]["state"], coverage["waiting"]["state"]) == ("unknown", "unknown")
+    assert told["settled"] is False
