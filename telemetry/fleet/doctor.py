@@ -5,16 +5,15 @@ Statements are explained as they are run, in read-only transactions with the exp
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import msgspec
 import psycopg
 
+from telemetry.fleet.indexes import Index, indexes, missing, skips
 from telemetry.fleet.profiles import Profile, check
 from telemetry.fleet.queue import UPKEEP_SQL, statements
-from telemetry.fleet.schema import Index, indexes
 from telemetry.fleet.session import Reason, Session, reason
 from telemetry.worker.tables import Tables
 
@@ -61,18 +60,19 @@ def examine(session: Session, profile: Profile) -> Report:
     with session.read() as connection:
         server = str(connection.info.server_version // 10_000)
         differences = check(connection, profile)
+        skipping = skips(connection, profile)
     if differences:
         return Report(server=server, differences=differences)
-    plans = tuple(_explained(session, name, text) for name, text in statements(profile).items())
+    plans = tuple(_explained(session, name, text) for name, text in statements(profile, skipping=skipping).items())
     with session.read() as connection:
-        missing, invalid = _missing(connection, indexes(profile))
+        absent, invalid = missing(connection, indexes(profile))
         upkeep = None
         if profile.queue is not None:
             upkeep = connection.execute(UPKEEP_SQL, (Tables.quoted(profile.queue.table),)).fetchone()
     return Report(
         server=server,
         plans=plans,
-        missing=missing,
+        missing=absent,
         invalid=invalid,
         dead=upkeep[0] if upkeep else None,
         live=upkeep[1] if upkeep else None,
@@ -102,57 +102,6 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for child in plan.get("Plans", ()):
         yield from _nodes(child)
-
-
-_LIVE: Final = """
-SELECT c.relname, i.indisvalid, ARRAY(SELECT pg_get_indexdef(i.indexrelid, k, true)
-    FROM generate_series(1, i.indnkeyatts) k), coalesce(pg_get_expr(i.indpred, i.indrelid), '')
-FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass(%s)
-"""
-
-
-def _missing(connection: psycopg.Connection[Any], wanted: Sequence[Index]) -> tuple[tuple[Index, ...], tuple[str, ...]]:
-    """The indexes that are not there under any name, and those that are but that a broken build left invalid."""
-    missing, invalid = [], []
-    for index in wanted:
-        like = [
-            (name, valid)
-            for name, valid, keys, where in connection.execute(_LIVE, (Tables.quoted(index.table),))
-            if _serves(tuple(keys), where, index)
-        ]
-        if not like:
-            missing.append(index)
-        elif not any(valid for _, valid in like):
-            invalid += [name for name, _ in like]
-    return tuple(missing), tuple(invalid)
-
-
-def _serves(keys: tuple[str, ...], where: str, index: Index) -> bool:
-    plain = tuple(key.strip('"') for key in keys)
-    return plain[: len(index.keys)] == index.keys and conditions(where) <= conditions(index.where)
-
-
-_CAST: Final = re.compile(r"::[a-z_]+(?: varying)?(?:\[\])?")
-
-
-def conditions(predicate: str) -> frozenset[str]:
-    """The conditions of a predicate, alike as we write them and as PostgreSQL writes them back.
-
-    An index with fewer conditions than are wanted serves too; it is only larger.
-    """
-    text = _CAST.sub("", predicate).replace('"', "").replace("= ANY (ARRAY[", "IN (").replace("])", ")")
-    text = re.sub(r"[()\s]+", " ", text)
-    found = set()
-    for each in filter(None, (part.strip() for part in re.split(r" AND ", text))):
-        one = re.fullmatch(r"(\S+) IN ('[^',]*')", each)
-        negated = re.fullmatch(r"NOT (\S+)", each)
-        if one:
-            found.add(f"{one[1]} = {one[2]}")
-        elif negated:
-            found.add(f"{negated[1]} = false")
-        else:
-            found.add(each.removesuffix(" = true"))
-    return frozenset(found)
 
 
 _BLOATED: Final = (

@@ -21,6 +21,7 @@ from telemetry import faults
 from telemetry.fleet import picture, publish
 from telemetry.fleet.drift import State as Badge
 from telemetry.fleet.election import Election
+from telemetry.fleet.indexes import skips
 from telemetry.fleet.model import Windows
 from telemetry.fleet.picture import Parts, Picture, Rules
 from telemetry.fleet.profiles import WINDFORCE, Profile, check
@@ -98,6 +99,7 @@ class Observer:
         self._reads: Mapping[Part, Read] = {}
         self._errors: dict[tuple[Part, Reason], int] = {(part, each): 0 for part in self._parts for each in REASONS}
         self._fitting: set[Part] = set()
+        self._skipping = False
         self._patience = Patience(after=windows.alive, gap=2 * interval + deadline)
         self._seen = Seen()
         self._known = Parts()
@@ -263,9 +265,12 @@ class Observer:
             if problems:
                 raise SchemaError(problems)
             self._fitting.add(part)
+            self._skipping = skips(connection, self.profile)
         if part == "queue":
-            return read_pending(connection, self.profile)
+            return read_pending(connection, self.profile, skipping=self._skipping)
         if part == "detail":
+            # An index may have come, or gone, since.
+            self._skipping = skips(connection, self.profile)
             return read_detail(connection, self.profile)
         return read_roll(connection, self.profile, self.windows)
 

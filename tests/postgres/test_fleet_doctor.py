@@ -9,8 +9,7 @@ import psycopg
 import pytest
 
 from telemetry.cli import main
-from telemetry.fleet import schema
-from telemetry.fleet.doctor import conditions
+from telemetry.fleet.indexes import conditions, indexes
 from telemetry.fleet.profiles import WINDFORCE, WINDMILL
 from tests.postgres.test_fleet_queue import WINDMILL_TABLES, jobs
 
@@ -31,7 +30,7 @@ def test_missing_indexes_are_named_with_what_they_cost_and_never_made(queue, cap
     assert "pending: " in text
     assert "reads all of job_queue" in text
     assert "costs claims 6 %" in text
-    for index in schema.indexes(WINDFORCE):
+    for index in indexes(WINDFORCE):
         assert index.ddl.splitlines()[0] in text
     with psycopg.connect(queue) as connection:
         assert connection.execute("SELECT count(*) FROM pg_class WHERE relname LIKE '%obs%'").fetchone() == (0,)

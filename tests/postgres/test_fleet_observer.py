@@ -16,7 +16,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from telemetry.fleet import profiles
+from telemetry.fleet import indexes, profiles
 from telemetry.fleet.election import Election
 from telemetry.fleet.model import Windows
 from telemetry.fleet.observer import Observer
@@ -132,6 +132,18 @@ def test_every_family_of_the_observer_can_be_served(fleet):
     # A server this young has had no autovacuum.
     assert set(FAMILIES) - served == {"fleet_queue_last_autovacuum_timestamp_seconds"}
     assert served <= set(FAMILIES)
+
+
+def test_an_index_that_comes_later_is_used_from_then_on(queue):
+    jobs(queue, "gpu", 3)
+    with observing(queue) as observer:
+        assert one(again(observer), "fleet_queue_pending", group="", tag="gpu") == 3
+        assert not observer._skipping
+        with psycopg.connect(queue, autocommit=True) as connection:
+            connection.execute(indexes.indexes(profiles.WINDFORCE)[0].ddl)
+        again(observer)
+        assert observer._skipping
+        assert one(again(observer), "fleet_queue_pending", group="", tag="gpu") == 3
 
 
 def test_after_the_last_job_was_claimed_the_age_is_zero_on_the_next_scrape(fleet):

@@ -11,6 +11,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from telemetry.fleet import profiles, queue
+from telemetry.fleet.indexes import skips
 from telemetry.fleet.profiles import WINDFORCE, WINDMILL
 from telemetry.fleet.session import Session
 from tests.backends.pgbouncer import pooled
@@ -42,11 +43,11 @@ def completed(url: str, tag: str, wait: float, ago: str = "1 minute", status: st
         )
 
 
-def pending(url: str, profile: profiles.Profile = WINDFORCE) -> queue.Reading:
+def pending(url: str, profile: profiles.Profile = WINDFORCE, *, skipping: bool = True) -> queue.Reading:
     session = Session(url, statement_timeout=30, deadline=60)
     try:
         with session.read() as connection:
-            return queue.read_pending(connection, profile)
+            return queue.read_pending(connection, profile, skipping=skipping)
     finally:
         session.close()
 
@@ -71,6 +72,29 @@ def test_only_what_a_worker_could_claim_now_is_pending(fleet):
     assert found["gpu"].oldest_age == pytest.approx(90, abs=30)
     assert found["later"] == queue.Pending()
     assert detail(fleet).tags["gpu"].pending == 3
+
+
+def test_without_its_index_one_pass_over_the_table_says_the_same(fleet):
+    """Skipping would pass over the whole table for every tag."""
+    jobs(fleet, "gpu", 3, "-90 seconds")
+    jobs(fleet, "gpu", 2, "-10 minutes", canceled="somebody")
+    jobs(fleet, "later", 1, "+1 hour")
+    jobs(fleet, "many", queue.CAP + 5)
+    skipped, scanned = pending(fleet).tags, pending(fleet, skipping=False).tags
+    assert skipped.keys() == scanned.keys()
+    for tag, each in scanned.items():
+        assert (each.count, each.capped, each.oldest_at) == (
+            skipped[tag].count,
+            skipped[tag].capped,
+            skipped[tag].oldest_at,
+        )
+    assert scanned["gpu"].oldest_age == pytest.approx(90, abs=60)
+    with psycopg.connect(fleet, autocommit=True) as connection:
+        assert skips(connection, WINDFORCE)
+        nodes, _ = plan(connection, queue.scan_sql(WINDFORCE.queue))
+        assert sum("Relation Name" in node for node in nodes) == 1
+        connection.execute("DROP INDEX jq_obs_pending")
+        assert not skips(connection, WINDFORCE)
 
 
 def test_an_empty_queue_is_zero_through_the_view_and_never_null(fleet):
