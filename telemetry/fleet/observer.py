@@ -7,6 +7,7 @@ stale. Of several exporters either one is elected, or all say the same and board
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -106,6 +107,8 @@ class Observer:
         self._since: dict[str, tuple[Badge, float]] = {}
         self._judged: tuple[object, Picture] | None = None
         self._lock = threading.Lock()
+        self._unreached = False
+        self._pid = os.getpid()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._collector = _Served(self)
@@ -114,8 +117,10 @@ class Observer:
         """Read from now on, and serve with our own metrics."""
         if self._thread is None:
             REGISTRY.register(self._collector)
-            self._stop.clear()
-            self._thread = threading.Thread(target=self._run, name="fleetglass-observer", daemon=True)
+            self._pid, self._stop = os.getpid(), threading.Event()
+            self._thread = threading.Thread(
+                target=self._run, args=(self._stop,), name="fleetglass-observer", daemon=True
+            )
             self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
@@ -180,10 +185,15 @@ class Observer:
             return self._judged[1]
 
     def families(self) -> Iterator[Metric]:
-        """What is served now."""
+        """What is served now: in a forked child, where nobody reads, nothing."""
+        if os.getpid() != self._pid:
+            return
         yield family("fleet_queue_observer_leader", [((), float(self.leads))])
         yield family("fleet_queue_observer_errors_total", [(key, count) for key, count in list(self._errors.items())])
         if not self.leads:
+            if self._unreached:
+                # Who leads could not be asked. Where somebody does, the maximum over all is 1 still.
+                yield family("fleet_queue_observer_up", [((part,), 0.0) for part in self._parts])
             return
         now, reads = time.monotonic(), self._reads
         up = [((part,), float(self._fresh(part, read, now))) for part, read in reads.items()]
@@ -213,7 +223,9 @@ class Observer:
         except Exception as error:
             # Not lost yet: nobody else can have it before it lapses.
             self._count("queue", error)
+            self._unreached = True
             return election.held
+        self._unreached = False
         if won:
             election.won(asked)
         else:
@@ -292,13 +304,13 @@ class Observer:
             for name, state in found.items()
         }
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
             try:
                 self.step()
             except Exception as error:
                 faults.report("fleet.observer", error)
-            self._stop.wait(self._every["queue"] * random.uniform(0.95, 1.0))  # noqa: S311
+            stop.wait(self._every["queue"] * random.uniform(0.95, 1.0))  # noqa: S311
         try:
             if self.election is not None and self.election.held:
                 with self._session.write() as connection:

@@ -414,6 +414,46 @@ def test_an_exporter_that_is_cut_off_lets_go_when_its_lease_has_lapsed(fleet, mo
         assert gauges(samples(observer)) == set()
 
 
+def test_an_exporter_that_could_never_ask_who_leads_says_that_it_reads_nothing():
+    """With nobody in the lead and no series at all, an alert on them would have nothing to fire on."""
+    with observing("postgresql://postgres@127.0.0.1:1/nowhere", election=Election(ttl=7200)) as observer:
+        found = again(observer)
+    assert gauges(found) == set()
+    assert one(found, "fleet_queue_observer_leader") == 0
+    assert one(found, "fleet_queue_observer_up", part="queue") == 0
+    assert one(found, "fleet_queue_observer_errors_total", part="queue", reason="connection") == 1
+
+
+@pytest.mark.expects_fault("fleet.observer")
+def test_without_the_table_of_the_lease_nobody_reads_and_it_is_said(queue):
+    with observing(queue, election=Election(ttl=7200)) as observer:
+        found = again(observer)
+    assert one(found, "fleet_queue_observer_up", part="queue") == 0
+    assert one(found, "fleet_queue_observer_errors_total", part="queue", reason="schema") == 1
+
+
+FORKED = """
+import os, sys, time
+from prometheus_client import generate_latest
+from telemetry.fleet.observer import Observer
+from telemetry.metrics.registry import REGISTRY
+with Observer(sys.argv[1], statement_timeout=30, detail_timeout=30, deadline=60):
+    while b"fleet_queue_pending{" not in generate_latest(REGISTRY):
+        time.sleep(0.05)
+    child = os.fork()
+    if not child:
+        os._exit(generate_latest(REGISTRY).count(b"fleet_queue") != 0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_child_serves_nothing_of_what_its_parent_read(fleet):
+    jobs(fleet, "gpu", 1)
+    command = [sys.executable, "-c", FORKED, fleet]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "0\n", done.stderr
+
+
 def test_two_exporters_without_an_election_say_the_same_so_that_a_maximum_counts_once(fleet):
     jobs(fleet, "gpu", 5)
     with observing(fleet) as one_of_them, observing(fleet) as other:
