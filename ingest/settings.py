@@ -19,12 +19,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``listen`` is ``host:port``. ``feedback_url`` is an ``https`` or ``mailto`` address, since pages show it as
     a link. ``tokens`` are static bearer tokens and whom each stands for. ``allowed_origins`` are other web origins
     whose pages may send reports, as browsers write them in ``Origin``. ``metrics_public`` is False where
-    ``/metrics`` answers only a caller with a token. ``oidc_*``, ``trusted_proxies`` and ``proxy_*_header`` say whose
-    word counts for who is speaking, ``workspace_header`` how a caller chooses a workspace, ``admin_roles`` who reads
-    what only those who run the platform may; docs/principals.md.
-    ``limit_*``, ``dedupe_window`` and ``store_url`` bound what is taken (``ingest.limits``), ``noise`` are the
-    reasons for which a report is dropped (``ingest.errors.noise``), ``sourcemaps`` is a directory of them. ``repr``
-    hides the tokens and the store's password.
+    ``/metrics`` answers only a caller with a token, ``fleet`` True where ``fleetglass serve`` observes the fleet.
+    ``oidc_*``, ``trusted_proxies`` and ``proxy_*_header`` say whose word counts for who is speaking,
+    ``workspace_header`` how a caller chooses a workspace, ``admin_roles`` who reads what only those who run the
+    platform may; docs/principals.md. ``limit_*``, ``dedupe_window`` and ``store_url`` bound what is taken
+    (``ingest.limits``), ``noise`` are the reasons for which a report is dropped (``ingest.errors.noise``),
+    ``sourcemaps`` is a directory of them. ``repr`` hides the tokens and the store's password.
     """
 
     listen: str = "127.0.0.1:8000"
@@ -32,6 +32,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tokens: Mapping[str, Principal] = {}
     allowed_origins: tuple[str, ...] = ()
     metrics_public: bool = True
+    fleet: bool = False
 
     limit_rate: float = 1.0
     limit_burst: int = 20

@@ -57,7 +57,7 @@ COMMANDS: tuple[Setting, ...] = (
         "directory (`~/.local/share`)."),
 
     _database("database_url", "DATABASE_URL", secret=True,
-        doc="The platform's PostgreSQL, for `fleetglass queue` alone: `postgresql://user:password@host/database`."),
+        doc="The platform's PostgreSQL, for commands that read it: `postgresql://user:password@host/database`."),
     _database("queue_profile", "FLEETGLASS_QUEUE_PROFILE",
         "Whose tables it has: `windforce`, `windmill`, `windforce-core`, or a `.toml` file that maps others. Unset: "
         "`windforce`."),

@@ -38,6 +38,10 @@ INGEST: tuple[Setting, ...] = (
     _ingest("metrics_public", "FLEETGLASS_METRICS_PUBLIC", kinds.switch(), True,
         "`/metrics` answers without a token."),
 
+    _ingest("fleet", "FLEETGLASS_FLEET", kinds.switch(), False,
+        "`fleetglass serve` observes the platform's PostgreSQL (`DATABASE_URL`, `FLEETGLASS_QUEUE_PROFILE`) and serves "
+        "`/api/admin/fleet`, `/api/admin/coverage` and the `fleet_*` metrics."),
+
     _limit("limit_rate", "FLEETGLASS_LIMIT_RATE", kinds.number("reports a second", 0, 100_000), 1.0,
         "Reports a second that one principal may send in the long run; more is answered 429. 0: no limit."),
     _limit("limit_burst", "FLEETGLASS_LIMIT_BURST", kinds.count(1, 1_000_000), 20,

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+import psycopg
 import yaml
 
 from telemetry.fleet.model import WorkerGroup
+from telemetry.fleet.profiles import Registry
 from telemetry.fleet.scaling import (
     Context,
     Object,
@@ -20,20 +22,10 @@ from telemetry.fleet.scaling import (
     trigger_authentication,
     vm_rule,
 )
+from telemetry.worker.tables import Tables
 
-_REGISTRY: Final[Mapping[str, str]] = {
-    "name": "name",
-    "tags": "tags",
-    "desired_replicas": "desired_replicas",
-    "autoscale_min": "autoscale_min",
-    "autoscale_max": "autoscale_max",
-    "target_queue_depth": "target_queue_depth",
-    "polling_interval": "polling_interval",
-    "cooldown_period": "cooldown_period",
-    "drain_timeout_s": "drain_timeout",
-    "enabled": "enabled",
-}
-"""Columns of windforce's ``worker_group``, and which field each is."""
+_SCALING: Final = ("target_queue_depth", "polling_interval", "cooldown_period")
+"""Columns of windforce's ``worker_group`` beside those of the profile; each is the field of that name."""
 
 
 class FileError(ValueError):
@@ -80,7 +72,7 @@ def parse(text: str) -> Plan:
 def scalings(plan: Plan, rows: Mapping[str, Mapping[str, Any]] | None = None) -> tuple[Scaling, ...]:
     """Each group of ``plan``, checked. Raises FileError with everything that is wrong.
 
-    ``rows`` are those of the registry by the group's name: they say what the file does not.
+    ``rows`` are fields by the group's name, as ``read_rows`` gives them: they say what the file does not.
     """
     found: list[Scaling] = []
     wrong = list(context_problems(plan.context))
@@ -89,7 +81,7 @@ def scalings(plan: Plan, rows: Mapping[str, Mapping[str, Any]] | None = None) ->
             wrong.append(f"group {name}: the registry has none of that name")
             continue
         try:
-            scaling = scaling_of({**from_row((rows or {}).get(name, {})), **given})
+            scaling = scaling_of({**(rows or {}).get(name, {}), **given})
         except FileError as error:
             wrong += error.problems
         else:
@@ -115,9 +107,27 @@ def scaling_of(given: Mapping[str, Any]) -> Scaling:
         raise FileError((said if said.startswith("group ") else f"group {name}: {said}",)) from None
 
 
-def from_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def from_row(row: Mapping[str, Any], registry: Registry | None = None) -> dict[str, Any]:
     """What a row of the registry says of a group. Columns without a value say nothing, others are nothing to us."""
-    return {field: row[column] for column, field in _REGISTRY.items() if row.get(column) is not None}
+    registry = registry or Registry()
+    columns = {
+        "name": registry.name,
+        "tags": registry.tags,
+        "desired_replicas": registry.desired_replicas,
+        "autoscale_min": registry.autoscale_min,
+        "autoscale_max": registry.autoscale_max,
+        "drain_timeout": registry.drain_timeout,
+        "enabled": registry.enabled,
+        **{name: name for name in _SCALING},
+    }
+    return {field: row[column] for field, column in columns.items() if row.get(column) is not None}
+
+
+def read_rows(connection: psycopg.Connection[Any], registry: Registry) -> dict[str, dict[str, Any]]:
+    """The fields that each row of ``registry`` gives, by the group's name. Raises psycopg.Error."""
+    text = f"SELECT to_jsonb(g) FROM {Tables.quoted(registry.table)} g"  # noqa: S608  # a checked name, quoted
+    fields = (from_row(row, registry) for (row,) in connection.execute(text.encode()))
+    return {each["name"]: each for each in fields if "name" in each}
 
 
 def kubernetes(scalings: Iterable[Scaling], context: Context) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+
 import msgspec
 import psycopg
 import pytest
@@ -10,10 +14,12 @@ from litestar.testing import TestClient
 from ingest.app import create_app
 from ingest.principal import Principal
 from ingest.settings import Settings
+from telemetry import cli
 from telemetry.fleet.election import Election
 from telemetry.fleet.observer import PARTS, Observer
 from telemetry.fleet.snapshot import snapshot
 from tests.backends import postgres
+from tests.backends.process import Server, eventually, request
 from tests.postgres.test_fleet_observer import again, group, observing, worker
 from tests.postgres.test_fleet_queue import jobs
 
@@ -129,3 +135,58 @@ def test_while_the_server_is_away_everything_is_unknown_and_nothing_is_0():
         assert (heavy[name]["state"], heavy[name]["value"], heavy[name]["why"]) == ("unknown", None, "failed")
     assert (coverage["tags"]["state"], coverage["waiting"]["state"]) == ("unknown", "unknown")
     assert told["settled"] is False
+
+
+# --- the service as a process
+
+
+def environ(**more: str) -> dict[str, str]:
+    tokens = json.dumps({"t": {"email": "root@acme.example", "workspace": "acme", "roles": ["super_admin"]}})
+    return {**os.environ, "FLEETGLASS_TOKENS": tokens, "FLEETGLASS_FLEET": "true", **more}
+
+
+def test_fleetglass_serve_observes_and_tells(fleet, tmp_path):
+    group(fleet, "heavy", ["gpu"], replicas=2)
+    worker(fleet, "h-1", "heavy", ["gpu"])
+    server, ports = Server.start(
+        "ingest",
+        tmp_path,
+        1,
+        lambda ports: [sys.executable, "-m", "telemetry", "serve", "--listen", f"127.0.0.1:{ports[0]}"],
+        lambda ports: f"http://127.0.0.1:{ports[0]}/healthz",
+        60,
+        environ=environ(DATABASE_URL=fleet),
+    )
+    try:
+        base = f"http://127.0.0.1:{ports[0]}"
+
+        def told():
+            answer = request("GET", f"{base}/api/admin/fleet", headers={"Authorization": "Bearer t"}).ok().json()
+            return answer if set(conditions(answer).values()) == {"fresh", "none"} else None
+
+        answer = eventually(told, timeout=60)
+        (heavy,) = answer["groups"]
+        assert heavy["desired"]["value"]["low"] == 2
+        assert heavy["observed"]["value"]["alive"] == 1
+        # Until it has read for a minute it does not believe that the second one is not there.
+        assert heavy["badge"]["why"] == ("" if answer["settled"] else "settling")
+        assert request("GET", f"{base}/api/admin/fleet").status == 401
+        exposed = request("GET", f"{base}/metrics").ok().text
+        assert 'fleet_worker_group_alive{group="heavy"} 1.0' in exposed
+    finally:
+        server.stop()
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "DATABASE_URL = (unset)\n      expected the platform's PostgreSQL"),
+        ({"FLEETGLASS_QUEUE_PROFILE": "windows"}, "FLEETGLASS_QUEUE_PROFILE = 'windows'"),
+    ],
+)
+def test_it_does_not_start_without_what_it_needs(more, said, monkeypatch, capsys):
+    for name, value in environ(**more).items():
+        monkeypatch.setenv(name, value)
+    assert cli.main(["serve"]) == 2
+    assert said in capsys.readouterr().err

@@ -270,10 +270,10 @@ def test_a_row_of_the_registry_says_what_the_file_does_not():
         "source: {type: postgresql, name: s}\nrunbooks: r\ndashboards: d\ngroups: [{name: gpu, termination_grace: 590"
     )
     plan = scaling_file.parse(f"{text}, target_queue_depth: 20, autoscale_min: 0}}]")
-    (found,) = scaling_file.scalings(plan, {"gpu": ROW})
+    (found,) = scaling_file.scalings(plan, {"gpu": scaling_file.from_row(ROW)})
     assert found == scaling(desired_replicas=1, polling_interval=15, termination_grace=590)
     with pytest.raises(scaling_file.FileError, match="Object missing required field `target_queue_depth`"):
-        scaling_file.scalings(scaling_file.parse(f"{text}}}]"), {"gpu": ROW})
+        scaling_file.scalings(scaling_file.parse(f"{text}}}]"), {"gpu": scaling_file.from_row(ROW)})
     with pytest.raises(scaling_file.FileError, match="the registry has none of that name"):
         scaling_file.scalings(plan, {})
 
