@@ -11,6 +11,7 @@ from telemetry.fleet import profiles, schema
 from telemetry.fleet.model import WorkerGroup
 from telemetry.fleet.queue import CAP
 from telemetry.fleet.scaling import Scaling, pending_sql
+from tests.postgres.test_fleet_observer import again, observing
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -53,6 +54,26 @@ def test_due_unclaimed_jobs_of_the_groups_tags_are_counted_and_no_others(connect
 def test_a_tag_is_data_whatever_is_in_it(connection, tag):
     connection.execute("INSERT INTO job_queue (tag) VALUES (%s), ('other')", (tag,))
     assert number(connection, asked(tag)) == 1.0
+
+
+def test_the_exporter_serves_the_number_that_the_scaler_reads(connection, queue):
+    connection.execute(
+        "INSERT INTO worker_group (name, tags, autoscale_min, autoscale_max) VALUES ('gpu', '{gpu,large}', 0, 4)"
+    )
+    for many in (0, 7, CAP, CAP + 3):
+        connection.execute("TRUNCATE job_queue CASCADE")
+        connection.execute("INSERT INTO job_queue (tag) SELECT 'gpu' FROM generate_series(1, %s)", (many,))
+        connection.execute("INSERT INTO job_queue (tag) VALUES ('large'), ('cpu')")
+        connection.execute("INSERT INTO job_queue (tag, scheduled_for) VALUES ('gpu', now() + interval '1 hour')")
+        with observing(queue) as observer:
+            found = again(observer)
+        served = [
+            value
+            for (name, labels), value in found.items()
+            if name == "fleet_queue_pending" and dict(labels)["tag"] in {"gpu", "large"}
+        ]
+        assert len(served) == 2
+        assert sum(served) == number(connection, asked("gpu", "large")) == min(many, CAP) + 1
 
 
 def test_counts_end_at_the_cap_for_each_tag(connection):
