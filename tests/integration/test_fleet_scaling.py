@@ -13,6 +13,7 @@ from telemetry.fleet import scaling_file
 from telemetry.grafana.alerts.command import run
 from telemetry.grafana.lint.across import Pages, anchors_of
 from telemetry.grafana.lint.run import File, Options, lint
+from telemetry.grafana.shipped import shipped
 from tests.backends import crds, programs
 from tests.backends.vmalert import refusal
 
@@ -63,7 +64,7 @@ def test_vmalert_takes_the_rules_and_refuses_them_broken(text, tmp_path):
 
 def test_lint_has_nothing_against_the_rules():
     pages = {str(page.relative_to(DOCS)): anchors_of(page.read_text(encoding="utf-8")) for page in DOCS.rglob("*.md")}
-    options = Options(pages=Pages(pages), boards=frozenset({"fleetglass-queue"}))
+    options = Options(pages=Pages(pages), boards=frozenset(board.uid for board in shipped()))
     for name, text in (
         ("scaling.yaml", scaling_file.kubernetes(GROUPS, PLAN.context)),
         ("rules.yaml", scaling_file.rule_file(GROUPS, PLAN.context)),
