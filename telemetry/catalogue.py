@@ -260,6 +260,13 @@ METRICS: dict[str, MetricSpec] = _index(
         origin="telemetry.fleet.observer",
     ),
     MetricSpec(
+        name="fleet_queue_replica_lag_seconds",
+        kind="gauge",
+        unit="seconds",
+        help="How far the replica that is read is behind; nothing on a primary, or where a replica receives nothing.",
+        origin="telemetry.fleet.observer",
+    ),
+    MetricSpec(
         name="fleet_queue_requeues_total",
         kind="counter",
         labels=("tag",),

@@ -107,6 +107,7 @@ def _detail(details: Details, tags: Tags) -> Iterator[Metric]:
             "fleet_queue_live_rows": upkeep.live,
             "fleet_queue_oldest_snapshot_age_seconds": upkeep.snapshot_age,
             "fleet_queue_oldest_snapshot_transactions": upkeep.snapshot_xids,
+            "fleet_queue_replica_lag_seconds": upkeep.replica_lag,
         }
         yield from (family(name, [((), figure)]) for name, figure in rows.items() if figure is not None)
 

@@ -62,6 +62,7 @@ class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
 
     ``snapshot_age`` is that of the oldest transaction whose snapshot holds dead rows back, ``snapshot_xids`` the same
     in transactions, replication slots and prepared ones included; None when this role may not see others' sessions.
+    ``replica_lag`` is how far a replica is behind, None on a primary, and on a replica that receives nothing.
     """
 
     dead: int
@@ -69,6 +70,7 @@ class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
     autovacuum_at: float | None = None
     snapshot_age: float | None = None
     snapshot_xids: int | None = None
+    replica_lag: float | None = None
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,7 +257,10 @@ SELECT coalesce(pg_stat_get_dead_tuples(queue.oid), 0), coalesce(pg_stat_get_liv
     CASE WHEN seen.all THEN greatest(0,
         (SELECT max(age(backend_xmin)) FROM pg_stat_activity WHERE pid <> pg_backend_pid()),
         (SELECT max(age(transaction)) FROM pg_prepared_xacts),
-        (SELECT max(age(xmin)) FROM pg_replication_slots)) END
+        (SELECT max(age(xmin)) FROM pg_replication_slots)) END,
+    CASE WHEN pg_is_in_recovery() AND EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') THEN
+        CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
+            ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 END END
 FROM (SELECT to_regclass(%s)::oid AS oid) queue,
     (SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS all) seen"""
 
@@ -312,11 +317,16 @@ def read_detail(connection: psycopg.Connection[Any], profile: Profile) -> Detail
             **{name: counts[name].get(tag, 0) for name in told},
         )
     row = connection.execute(UPKEEP_SQL, (Tables.quoted(_queue(profile).table),)).fetchone()
-    upkeep = (
-        None
-        if row is None
-        else Upkeep(dead=row[0], live=row[1], autovacuum_at=row[2], snapshot_age=row[3], snapshot_xids=row[4])
-    )
+    upkeep = None
+    if row is not None:
+        upkeep = Upkeep(
+            dead=row[0],
+            live=row[1],
+            autovacuum_at=row[2],
+            snapshot_age=row[3],
+            snapshot_xids=row[4],
+            replica_lag=row[5],
+        )
     nothing: dict[str, Any] = dict.fromkeys(told, 0)
     return Details(at=_now(connection), tags=tags, nothing=Detail(**nothing), upkeep=upkeep)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +19,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from examples.platform.postgres import Postgres
 from telemetry.fleet import indexes, profiles
 from telemetry.fleet.election import Election
 from telemetry.fleet.model import Windows
@@ -25,7 +29,7 @@ from telemetry.metrics.registry import REGISTRY
 from telemetry.worker.patience import Patience
 from tests.backends import postgres
 from tests.backends.pgbouncer import pooled
-from tests.backends.process import eventually
+from tests.backends.process import eventually, free_ports
 from tests.postgres.test_fleet_queue import completed, jobs
 
 pytestmark = pytest.mark.timeout(180)
@@ -129,8 +133,11 @@ def test_every_family_of_the_observer_can_be_served(fleet):
         connection.execute("VACUUM job_queue")
     with observing(fleet) as observer:
         served = {name for name, _ in again(observer)}
-    # A server this young has had no autovacuum.
-    assert set(FAMILIES) - served == {"fleet_queue_last_autovacuum_timestamp_seconds"}
+    # A server this young has had no autovacuum, and it is no replica: that has a test of its own.
+    assert set(FAMILIES) - served == {
+        "fleet_queue_last_autovacuum_timestamp_seconds",
+        "fleet_queue_replica_lag_seconds",
+    }
     assert served <= set(FAMILIES)
 
 
@@ -481,6 +488,46 @@ def test_a_worker_whose_clock_runs_ahead_is_alive_and_counted_as_such(fleet):
     assert one(found, "fleet_worker_group_alive", group="heavy") == 1
     assert one(found, "fleet_worker_group_clock_skewed", group="heavy") == 1
     assert one(found, "fleet_worker_group_last_ping_age_seconds", group="heavy") == 0
+
+
+@contextmanager
+def replica(primary: Postgres) -> Iterator[Postgres]:
+    """A streaming standby of ``primary``."""
+    folder = Path(tempfile.mkdtemp(prefix="fleetglass-replica-"))
+    folder.chmod(0o755)
+    standby = Postgres(folder)
+    if standby._owner:
+        os.chown(folder, standby._owner["user"], standby._owner["group"])
+    address = f"host=127.0.0.1 port={primary.port} user=postgres"
+    copy = [primary.program("pg_basebackup"), "-d", address, "-D", str(standby.data), "-R", "-c", "fast", "--no-sync"]
+    subprocess.run(copy, check=True, capture_output=True, timeout=120, **standby._owner)
+    (standby.port,) = free_ports(1)
+    standby.up()
+    try:
+        yield standby
+    finally:
+        standby.down("immediate")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_replica_that_is_read_says_how_far_it_is_behind():
+    with postgres.running() as primary:
+        with psycopg.connect(primary.url, autocommit=True) as connection:
+            postgres.prepare(connection)
+        jobs(primary.url, "gpu", 1)
+        with replica(primary) as standby, observing(standby.url) as observer:
+            lag = "fleet_queue_replica_lag_seconds"
+            assert eventually(lambda: one(again(observer), lag) == 0, timeout=60)
+            jobs(primary.url, "gpu", 1)
+            pending = {"name": "fleet_queue_pending", "group": "", "tag": "gpu"}
+            assert eventually(lambda: one(again(observer), **pending) == 2, timeout=60)
+            with psycopg.connect(standby.url, autocommit=True) as connection:
+                connection.execute("SELECT pg_wal_replay_pause()")
+            jobs(primary.url, "gpu", 1)
+            assert eventually(lambda: (one(again(observer), lag) or 0) > 0, timeout=60)
+            assert one(samples(observer), **pending) == 2
+            primary.down("immediate")
+            assert eventually(lambda: one(again(observer), lag) is None, timeout=60), "nobody knows how far any more"
 
 
 def test_it_runs_by_itself_through_a_pooler_and_serves_in_metrics(server, fleet):
