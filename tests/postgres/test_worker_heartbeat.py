@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from telemetry.metrics import registry
 from telemetry.worker.heartbeat import AsyncHeartbeat, Heartbeat
 from telemetry.worker.roster import Roster
 from telemetry.worker.tables import Tables
@@ -41,8 +42,6 @@ def claim(url: str, worker: str) -> tuple[uuid.UUID, Any]:
 
 
 def failures(reason: str) -> float:
-    from telemetry.metrics import registry
-
     return registry.counter("fleet_worker_heartbeat_failures_total").child(reason)._value.get()
 
 
@@ -57,6 +56,8 @@ def test_a_worker_is_there_while_it_lives_and_gone_when_it_ends_well(queue):
         assert row["worker_group"] == "heavy"
         assert row["tags"] == ["gpu", "cpu"]
         assert (row["node_name"], row["version"], row["status"], row["running_jobs"]) == ("n1", "7", "active", 0)
+        arrived = registry.gauge("fleet_worker_heartbeat_last_success_timestamp_seconds").child()._value.get()
+        assert abs(arrived - row["ping_at"].timestamp()) < 60
         first = row["ping_at"]
         assert eventually(lambda: rows(queue)[0]["ping_at"] > first, timeout=30)
         assert rows(queue)[0]["started_at"] == row["started_at"]

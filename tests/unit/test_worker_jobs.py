@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opentelemetry import baggage, context, trace
 
 import telemetry
-from telemetry.worker import enqueue_span, job_span, read, read_columns
+from telemetry.worker import JobCancelled, enqueue_span, job_span, read, read_columns
 from telemetry.worker.carrier import BAGGAGE_LIMIT, MEMBER_LIMIT, capped, carry
 
 log = logging.getLogger("worker.test")
@@ -178,3 +178,28 @@ def test_two_text_columns_bring_the_trace_and_say_nothing_of_the_run_before(tele
     spans = by_name(telemetry_captured)
     assert spans["process gpu"][0].parent_id == spans["send gpu"][0].span_id
     assert not brought.redelivered
+
+
+def test_waits_and_runs_lead_to_their_trace(telemetry_captured):
+    """An exemplar of the wait names the span that enqueued, for the run was not there yet; one of the run its own."""
+    with telemetry.setup("executor", stdout="off") as tel:
+        with job_span(enqueued("e"), job_id="1", tag="e", group="g", waited=0.2):
+            pass
+        exposition = tel.metrics("application/openmetrics-text; version=1.0.0")[0].decode()
+    spans = by_name(telemetry_captured)
+    buckets = [line for line in exposition.splitlines() if " # " in line and 'tag="e"' in line]
+    wait, run = (
+        [line for line in buckets if line.startswith(f"{name}_bucket")]
+        for name in ("fleet_job_wait_seconds", "fleet_job_run_seconds")
+    )
+    assert spans["send e"][0].span_id in wait[0]
+    assert spans["process e"][0].span_id in run[0]
+    assert spans["process e"][0].trace_id in run[0]
+    assert telemetry_captured.value("fleet_job_run_seconds_count", tag="e", group="g", outcome="success") == 1
+
+
+def test_a_job_that_was_told_to_stop_is_cancelled_and_no_error(telemetry_captured):
+    with pytest.raises(JobCancelled), job_span(None, job_id="1", tag="stop"):
+        raise JobCancelled
+    assert telemetry_captured.value("fleet_job_executed_total", tag="stop", group="", outcome="cancelled") == 1
+    assert by_name(telemetry_captured)["process stop"][0].status.lower() != "error"
