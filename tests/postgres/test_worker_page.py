@@ -14,7 +14,7 @@ from tests.backends.process import eventually
 from tests.postgres.working import ROOT, enqueue, rows
 
 pytestmark = pytest.mark.timeout(180)
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "jobs.md").read_text("utf-8"), re.DOTALL)
+BLOCKS = re.findall(r"```python fragment\n(.*?)```", (ROOT / "docs" / "jobs.md").read_text("utf-8"), re.DOTALL)
 
 # What the page leaves to the reader of its loop: a claim, a completion, work.
 READERS = """
