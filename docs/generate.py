@@ -208,7 +208,7 @@ def metrics_page() -> str:
     return "".join(
         (
             "# Metrics\n\n",
-            _NOTE.format(source="`telemetry/catalogue.py`"),
+            _NOTE.format(source="`telemetry/catalogue/`"),
             "Every metric that the project emits. Names are as queried; your own metrics in the default registry\n",
             "of prometheus-client appear beside them, untouched.\n\n",
             table(("name", "kind", "unit", "labels", "meaning", "from"), rows),
