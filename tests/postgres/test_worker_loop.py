@@ -269,6 +269,24 @@ def test_through_a_pooler_in_transaction_mode_claims_heartbeats_and_completions_
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("zone", ["Asia/Seoul", "America/St_Johns"])
+def test_the_time_zone_of_a_session_moves_no_wait_no_ping_and_no_fence(kind, zone, queue, telemetry_captured):
+    enqueue(queue, "slow")
+    work = Work()
+    with looping(kind, f"{queue}?options=-c%20timezone%3D{zone}", work, tags=("slow",)):
+        assert eventually(lambda: work.now == 1, timeout=60)
+        fresh = "SELECT ping > now() - interval '20 s' AS fresh FROM job_runtime"
+        first = rows(queue, "SELECT ping FROM job_runtime")[0]["ping"]
+        assert eventually(lambda: rows(queue, "SELECT ping FROM job_runtime")[0]["ping"] > first, timeout=60)
+        assert rows(queue, fresh) == [{"fresh": True}]
+        work.go.set()
+        assert eventually(lambda: all_completed(queue), timeout=60)
+    assert [row["status"] for row in rows(queue, "SELECT status FROM job_completed")] == ["success"]
+    assert telemetry_captured.value("fleet_job_wait_seconds_sum", tag="slow", group="g") < 60
+    assert telemetry_captured.value("fleet_job_executed_total", tag="slow", group="g", outcome="success") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_tables_that_are_not_there_end_the_loop_with_that_error(kind, queue):
     with (
         pytest.raises(psycopg.errors.UndefinedTable, match="no_such_queue"),
