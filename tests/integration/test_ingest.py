@@ -45,7 +45,7 @@ def serving(folder: Path, receiver: Receiver, **environ: str) -> Iterator[tuple[
         1,
         lambda ports: [sys.executable, "-m", "telemetry", "serve", "--listen", f"127.0.0.1:{ports[0]}"],
         lambda ports: f"http://127.0.0.1:{ports[0]}/healthz",
-        20,
+        60,
         environ=environment,
     )
     try:

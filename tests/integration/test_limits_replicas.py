@@ -33,7 +33,7 @@ def replica(folder: Path, name: str, receiver: Receiver, **environ: str) -> Iter
         1,
         lambda ports: [sys.executable, "-m", "telemetry", "serve", "--listen", f"127.0.0.1:{ports[0]}"],
         lambda ports: f"http://127.0.0.1:{ports[0]}/healthz",
-        20,
+        60,
         environ={
             **os.environ,
             "FLEETGLASS_LOKI_URL": receiver.url,

@@ -107,7 +107,7 @@ def shop(tmp_path: Path) -> Iterator[Start]:
             return command(app, ports[0])
 
         server, ports = Server.start(
-            "shop", tmp_path, 1, run, lambda ports: f"http://127.0.0.1:{ports[0]}/healthz", 30,
+            "shop", tmp_path, 1, run, lambda ports: f"http://127.0.0.1:{ports[0]}/healthz", 60,
             environ={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **environ},
         )  # fmt: skip
         running.append(server)
