@@ -88,7 +88,9 @@ def test_reference_page_is_what_make_docs_writes(page: str) -> None:
 
 def test_the_typed_example_uses_every_public_name() -> None:
     used = set(
-        re.findall(r"\b(?:telemetry|web|worker|testing|ingest)\.(\w+)", (ROOT / "tests/typing/api.py").read_text("utf-8"))
+        re.findall(
+            r"\b(?:telemetry|web|worker|testing|ingest)\.(\w+)", (ROOT / "tests/typing/api.py").read_text("utf-8")
+        )
     )
     assert not [f"{module}.{name}" for module, name in PUBLIC if name not in used]
 
