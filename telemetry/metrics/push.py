@@ -162,10 +162,12 @@ class Pusher:
         self._asked: SimpleQueue[SimpleQueue[None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pushing = threading.RLock()
+        self._gate = threading.RLock()  # held for moments only, so that stop() waits for no collector
+        self._stopped = False
 
     def start(self) -> None:
         """Begin to push; the first batch comes within one interval."""
-        self._wanted = True
+        self._wanted, self._stopped = True, False
         thread = threading.Thread(target=self._run, args=(self._asked,), name="fleetglass-push", daemon=True)
         try:
             thread.start()
@@ -181,7 +183,8 @@ class Pusher:
             with self._pushing:
                 at = time.time()
                 body = self._encode(at)
-                return bool(body) and self._shipper.put(body, len(body), at)
+                with self._gate:  # a batch that comes after the end is none, and none that was lost
+                    return not self._stopped and bool(body) and self._shipper.put(body, len(body), at)
         except Exception as error:  # a hung collector, or a part of ours at fault: no record has come to be
             faults.report("metrics.push", error)
             return False
@@ -202,7 +205,8 @@ class Pusher:
 
     def stop(self) -> None:
         """End the thread, without waiting for it. The last ``push`` is the caller's, before the Shipper closes."""
-        self._wanted = False
+        with self._gate:
+            self._wanted, self._stopped = False, True
         self._asked.put(None)
 
     def after_fork_in_child(self) -> None:

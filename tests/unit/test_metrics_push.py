@@ -182,6 +182,28 @@ def test_batches_go_out_at_the_interval_and_stop(receiver: Receiver) -> None:
     shipper.close(time.monotonic() + 1)
 
 
+def test_a_batch_that_is_ready_after_the_end_is_not_told_as_lost(receiver: Receiver) -> None:
+    """A push that was due as the service ended was refused by the closing sink, and said to be a record lost."""
+    collecting, ended = threading.Event(), threading.Event()
+
+    def encode(at: float) -> bytes:
+        collecting.set()
+        ended.wait(30)
+        return b"g 1\n"
+
+    row = Row("metrics", "victoriametrics")
+    shipper = shipper_to(receiver, row)
+    pusher = Pusher(shipper, encode, interval=0.01)
+    pusher.start()
+    assert collecting.wait(30)
+    pusher.stop()
+    shipper.close(time.monotonic() + 1)
+    ended.set()
+    assert pusher._thread is not None
+    pusher._thread.join(30)
+    assert (row.snapshot().emitted, row.snapshot().lost) == (0, 0)
+
+
 def test_the_instance_spreads_the_first_push_over_the_interval(receiver: Receiver) -> None:
     shipper = shipper_to(receiver, Row("metrics", "victoriametrics"))
     phases = [Pusher(shipper, Counted(), name=f"pod-{number}")._phase for number in range(200)]

@@ -13,6 +13,7 @@ from telemetry.stack import composed, engine, layout, processes
 from telemetry.stack.composed import Places
 from telemetry.stack.layout import Layout
 from telemetry.stack.parts import NAMES, OWNERS, PARTS, PORTS, PortError, needed, ports
+from tests.backends.process import eventually
 
 ALL = {name: f"/opt/bin/{PARTS[name].programs[0]}" for name in NAMES}
 
@@ -233,6 +234,8 @@ def test_a_process_is_known_by_its_pid_and_its_start(tmp_path: Path) -> None:
     record = processes.start(["/bin/sh", "-c", "pwd; exec sleep 60"], tmp_path, tmp_path / "log")
     try:
         assert processes.alive(record)
+        said = tmp_path / "log"
+        assert eventually(lambda: said.read_text("utf-8").strip() == str(tmp_path)), "it runs in the folder given"
         stranger = processes.Record(record.pid, record.began - 1, record.command, record.boot)
         assert not processes.alive(stranger)
         assert processes.stop({stranger: 0.1}) == []
@@ -242,7 +245,6 @@ def test_a_process_is_known_by_its_pid_and_its_start(tmp_path: Path) -> None:
     finally:
         assert processes.stop({record: 30}) == []
     assert not processes.alive(record)
-    assert (tmp_path / "log").read_text("utf-8").strip() == str(tmp_path)
 
 
 def test_what_does_not_want_to_end_is_made_to(tmp_path: Path) -> None:
