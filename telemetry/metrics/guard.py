@@ -29,7 +29,7 @@ class Guarded(Generic[M]):
     The bound holds per process, also in multiprocess mode.
     """
 
-    __slots__ = ("_children", "_lock", "_names", "_on_overflow", "_seen", "limit", "metric", "name", "series")
+    __slots__ = ("_children", "_lock", "_names", "_on_overflow", "_seen", "kind", "limit", "metric", "name", "series")
 
     def __init__(
         self,
@@ -42,6 +42,8 @@ class Guarded(Generic[M]):
         if limit < 1 or series < 1:
             raise ValueError(f"limit and series must be at least 1, got {limit} and {series}")
         self.metric = metric
+        self.kind = str(metric._type)
+        """Type of the metric, in Prometheus' words."""
         self.name = metric._name + ("_total" if metric._type == "counter" else "")
         """Name of the metric as queried."""
         self.limit = limit

@@ -56,17 +56,23 @@ _limit = DEFAULT_LIMIT
 
 def counter(name: str) -> Guarded[Counter]:
     """The catalogued counter ``name``; the same instrument each time. NotInCatalogue for any other name."""
-    return cast("Guarded[Counter]", _instruments.get(name) or _make(_spec(name, "counter")))
+    return cast("Guarded[Counter]", _instrument(name, "counter"))
 
 
 def gauge(name: str) -> Guarded[Gauge]:
     """The catalogued gauge ``name``; the same instrument each time. NotInCatalogue for any other name."""
-    return cast("Guarded[Gauge]", _instruments.get(name) or _make(_spec(name, "gauge")))
+    return cast("Guarded[Gauge]", _instrument(name, "gauge"))
 
 
 def histogram(name: str) -> Guarded[Histogram]:
     """The catalogued histogram ``name``; the same instrument each time. NotInCatalogue for any other name."""
-    return cast("Guarded[Histogram]", _instruments.get(name) or _make(_spec(name, "histogram")))
+    return cast("Guarded[Histogram]", _instrument(name, "histogram"))
+
+
+def _instrument(name: str, kind: str) -> Guarded[Any]:
+    found = _instruments.get(name)
+    # What was made already is of a kind, too: a counter asked for by a gauge's name is refused the second time as well.
+    return found if found is not None and found.kind == kind else _make(_spec(name, kind))
 
 
 def set_label_limit(limit: int) -> None:

@@ -31,7 +31,10 @@ def test_a_name_outside_the_catalogue_is_refused() -> None:
         registry.counter("fleet_surprises_total")
 
 
-def test_a_name_of_another_kind_is_refused() -> None:
+@pytest.mark.parametrize("used", [False, True])
+def test_a_name_of_another_kind_is_refused(used: bool) -> None:
+    if used:
+        registry.gauge("http_server_active_requests").child("GET")
     with pytest.raises(NotInCatalogue, match="is a gauge in the catalogue, not a counter"):
         registry.counter("http_server_active_requests")
 
