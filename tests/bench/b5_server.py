@@ -127,7 +127,13 @@ def main() -> None:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
-        app, loop="asyncio", http="httptools", access_log=False, log_config=None, log_level="warning"
+        app,
+        loop="asyncio",
+        http="httptools",
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        timeout_keep_alive=300,  # rounds of the others lie between two of one, longer than the usual 5 s
     )
     server = uvicorn.Server(config)
     over = threading.Event()
