@@ -310,7 +310,7 @@ class Observer:
                 self.step()
             except Exception as error:
                 faults.report("fleet.observer", error)
-            stop.wait(self._every["queue"] * random.uniform(0.95, 1.0))  # noqa: S311
+            stop.wait(self._every["queue"] * random.uniform(0.95, 1.0))  # noqa: S311  (spread out, no secret)
         try:
             if self.election is not None and self.election.held:
                 with self._session.write() as connection:

@@ -79,7 +79,7 @@ def _port(text: str) -> tuple[str, int]:
 
 def folder(options: argparse.Namespace) -> Path:
     """Where the stack is kept: the option, the setting, else a folder of the user's. Raises ConfigError."""
-    chosen: Path | str | None = options.folder or load_section("command")["stack_dir"]  # type: ignore[assignment]
+    chosen: Path | str | None = options.folder or load_section("command")["stack_dir"]  # type: ignore[assignment]  # text
     if chosen:
         return Path(chosen).expanduser().absolute()
     base = os.environ.get("XDG_DATA_HOME", "")

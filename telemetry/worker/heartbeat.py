@@ -154,7 +154,7 @@ class AsyncHeartbeat:
             # Soon again after a failure; spread out, since a thousand workers lost the same database.
             pause = self._interval if arrived and not self._missed else self._deadline / 3
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause * random.uniform(0.9, 1.0))  # noqa: S311
+                await asyncio.wait_for(self._wake.wait(), pause * random.uniform(0.9, 1.0))  # noqa: S311  (no secret)
             self._wake.clear()
             if self._stop.is_set():
                 return

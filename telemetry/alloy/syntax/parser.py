@@ -201,7 +201,7 @@ class _Parser:
         while (precedence := _PRECEDENCE.get(self.token.kind, 0)) >= lowest:
             links = self.link(links)
             operator = self.take()
-            right = self.deeper(lambda level=precedence + 1: self.binary(level))  # type: ignore[misc]
+            right = self.deeper(lambda level=precedence + 1: self.binary(level))  # type: ignore[misc]  # its default
             left = Binary(self.at(operator), operator.kind, left, right)
         return left
 

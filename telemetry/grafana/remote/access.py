@@ -20,7 +20,7 @@ from telemetry.grafana.remote.kubectl import forwarded, read_secret
 
 TOKEN_KEY: Final = "token"  # noqa: S105  (names of keys in a Secret, not what they hold)
 USER_KEY: Final = "admin-user"
-PASSWORD_KEY: Final = "admin-password"  # noqa: S105
+PASSWORD_KEY: Final = "admin-password"  # noqa: S105  (so the Grafana chart calls it)
 
 _FORWARD: Final = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<resource>(?:[a-z]+/)?[a-z0-9.-]+):(?P<port>\d{1,5})")
 _SECRET: Final = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9.-]+)(?::(?P<key>[A-Za-z0-9._-]+))?")
