@@ -12,6 +12,8 @@ import msgspec
 from telemetry.stack.parts import Name
 
 LISTEN = "127.0.0.1"
+MACHINE = "node-exporter"
+"""The job of the host's metrics, as Alloy's module for them calls it too."""
 _HOLE = re.compile(r"@\{([a-z-]+)\}")
 
 
@@ -99,8 +101,9 @@ def provisioning(layout: Layout, holes: Mapping[str, object]) -> dict[str, str]:
 
 def first_values(layout: Layout) -> str:
     """The values file of the alerts as it is at first: the stack itself is watched, no service yet."""
-    watched = [*(name for name in layout.present), *(["node"] if "alloy" in layout.present else [])]
-    exporters = "\n".join(f"  - {{kind: {name}, job: {name}}}" for name in watched if "alloy" in layout.present)
+    # Without Alloy nobody scrapes; with it, the machine comes too.
+    watched = [*((name, name) for name in layout.present), ("node", MACHINE)] if "alloy" in layout.present else []
+    exporters = "\n".join(f"  - {{kind: {kind}, job: {job}}}" for kind, job in watched)
     return (
         "# What the alerts are about: your services, what is promised of them, and who is told. Written once by\n"
         "# `fleetglass stack up`, yours from then on; `fleetglass stack up` makes the rules from it again.\n"

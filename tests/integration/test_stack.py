@@ -287,7 +287,7 @@ def test_the_whole_stack_comes_up_is_probed_green_goes_down_and_keeps_what_it_ha
         up = f"{variables['FLEETGLASS_METRICS_QUERY_URL']}/api/v1/query?nocache=1&query=up"
         jobs = eventually(
             lambda: (
-                {"loki", "tempo", "victoriametrics", "vmalert", "alloy", "node"}
+                {"loki", "tempo", "victoriametrics", "vmalert", "alloy", "node-exporter"}
                 <= {
                     each["metric"]["job"]
                     for each in request("GET", up).json()["data"]["result"]

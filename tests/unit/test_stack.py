@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from telemetry.stack.layout import Layout
 from telemetry.stack.parts import NAMES, OWNERS, PARTS, PORTS, PortError, needed, ports
 from tests.backends.process import eventually
 
+ROOT = Path(__file__).parents[2]
 ALL = {name: f"/opt/bin/{PARTS[name].programs[0]}" for name in NAMES}
 
 
@@ -126,13 +128,30 @@ def test_the_first_values_file_watches_what_is_there_and_makes_rules() -> None:
         "loki",
         "vmalert",
         "alloy",
-        "node",
+        "node-exporter",
     ]
     rules = layout.rules(text)
     groups = yaml.safe_load(rules["etc/rules/fleetglass.yaml"])["groups"]
     assert {"fleetglass-telemetry", "fleetglass-absent"} <= {group["name"] for group in groups}
     # Without Alloy nobody scrapes, and a guard for what nobody scrapes would fire for ever.
     assert yaml.safe_load(layout.first_values(laid_out("victoriametrics", "vmalert")))["exporters"] == []
+
+
+def test_the_first_values_file_names_the_jobs_that_the_stack_scrapes() -> None:
+    whole = laid_out()
+    scraped = layout.configuration(whole)["etc/config.alloy"]
+    jobs = set(re.findall(r'"job" = "([^"]+)"', scraped))
+    jobs |= set(re.findall(r'target_label = "job"\s+replacement\s+= "([^"]+)"', scraped))
+    watched = [(each["kind"], each["job"]) for each in yaml.safe_load(layout.first_values(whole))["exporters"]]
+    assert {job for _, job in watched} == jobs
+    # One name for the host's metrics wherever they come from: the module, vmagent, the example of alert values.
+    module = (ROOT / "alloy/modules/host_metrics.alloy").read_text("utf-8")
+    [default] = re.findall(r'argument "job" \{\n\t+optional = true\n\t+default  = "([^"]+)"', module)
+    vmagent = yaml.safe_load((ROOT / "alloy/vmagent/scrape.yaml").read_text("utf-8"))["scrape_configs"]
+    example = yaml.safe_load((ROOT / "examples/alerts/values.yaml").read_text("utf-8"))["exporters"]
+    names = {each["job"] for each in example if each["kind"] == "node"} | {dict(watched)["node"], default}
+    assert names == {layout.MACHINE}
+    assert layout.MACHINE in {each["job_name"] for each in vmagent}
 
 
 def test_variables_send_through_alloy_where_there_is_one_and_directly_where_there_is_none() -> None:
