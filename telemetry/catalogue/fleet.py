@@ -13,11 +13,25 @@ _QUEUE = ("group", "tag")
 
 METRICS: tuple[MetricSpec, ...] = (
     MetricSpec(
+        name="fleet_job_claim_failures_total",
+        kind="counter",
+        labels=("reason",),
+        help="Claims of this worker that the database did not take, by why; it tries again.",
+        origin="telemetry.worker.loop",
+    ),
+    MetricSpec(
         name="fleet_job_clock_skew_total",
         kind="counter",
         labels=("tag",),
         help="Jobs that were claimed before they were due by the database's clock; their wait counts as 0.",
         origin="telemetry.worker.jobs",
+    ),
+    MetricSpec(
+        name="fleet_job_completion_failures_total",
+        kind="counter",
+        labels=("reason",),
+        help="Completions of this worker that the database did not take, by why; it tries again.",
+        origin="telemetry.worker.loop",
     ),
     MetricSpec(
         name="fleet_job_executed_total",

@@ -16,10 +16,10 @@ LABELS: dict[str, str] = {
     "part": "what was read: `queue` (pending), `detail` (running, waits, exact counts), `workers` (and what was asked "
     "for) or `catalogue`",
     "reason": "why: of a dropped record one of the ledger's closed list; of noise `extension`, `script_error` or "
-    "`resize_observer`; of a store's error `timeout`, `connection`, `refused` or `late`; of a heartbeat that failed "
-    "`timeout`, `connection` or `refused`; of a read that failed `connection`, `deadline`, `statement_timeout`, "
-    "`lock_timeout`, `permission`, `schema` or `refused`; of a tag `covered`, `no_route` (no group has it), "
-    "`no_live_workers`, `idle` or `stuck` (served, due, and not claimed)",
+    "`resize_observer`; of a store's error `timeout`, `connection`, `refused` or `late`; of a heartbeat, a claim or a "
+    "completion that failed `timeout`, `connection` or `refused`; of a read that failed `connection`, `deadline`, "
+    "`statement_timeout`, `lock_timeout`, `permission`, `schema` or `refused`; of a tag `covered`, `no_route` (no "
+    "group has it), `no_live_workers`, `idle` or `stuck` (served, due, and not claimed)",
     "result": "of a report `accepted` (logged), `duplicate` (counted as a repeat), `noise`, or why it was refused; of "
     "a stack `resolved`, `unmapped` (no map knows it), `dropped` (too many waited) or `failed`",
     "signal": "`logs`, `traces` or `metrics`",

@@ -24,12 +24,12 @@ import psycopg
 
 from telemetry import faults
 from telemetry.metrics import registry
+from telemetry.worker.failures import FAILURES, failure
 from telemetry.worker.roster import Roster, Running
 from telemetry.worker.tables import Tables
 
 INTERVAL: Final = 10.0
 """Seconds between pings, as windforce has it."""
-FAILURES: Final = ("timeout", "connection", "refused")
 
 _PING: Final = """
 INSERT INTO {ping} AS p (worker, worker_group, tags, node_name, version, status, current_job, running_jobs,
@@ -110,6 +110,7 @@ class AsyncHeartbeat:
             "type": tables.job_id_type,
         }
         self._ping, self._jobs, self._gone = (text.format(**names) for text in (_PING, _JOBS, _GONE))
+        self._failures = registry.counter("fleet_worker_heartbeat_failures_total").start(FAILURES)
         self._connection: psycopg.AsyncConnection[Any] | None = None
         self._missed: frozenset[Running] = frozenset()
         self._wake = asyncio.Event()
@@ -226,14 +227,8 @@ class AsyncHeartbeat:
                 await connection.close()
 
     def _failed(self, error: Exception) -> None:
-        reason = (
-            "timeout"
-            if isinstance(error, TimeoutError)
-            else "connection"
-            if isinstance(error, (OSError, psycopg.OperationalError))
-            else "refused"
-        )
-        registry.counter("fleet_worker_heartbeat_failures_total").child(reason).inc()
+        reason = failure(error)
+        self._failures.child(reason).inc()
         if reason == "refused":
             # No table, no right, a column that isn't there: it will not mend itself.
             faults.report("worker.heartbeat", error)

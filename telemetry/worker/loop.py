@@ -20,13 +20,15 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import ExitStack
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
 import psycopg
 
+from telemetry.metrics import registry
 from telemetry.traces.provider import fail
 from telemetry.worker.claims import Claims, Job, Query, Row
 from telemetry.worker.drain import GRACE, MOMENT, Drain
+from telemetry.worker.failures import FAILURES, NoAnswer, failure
 from telemetry.worker.heartbeat import INTERVAL, Heartbeat
 from telemetry.worker.jobs import JobCancelled
 from telemetry.worker.tables import Tables
@@ -89,6 +91,13 @@ class _Loop:
         self._claims = Claims(worker=self.worker, group=group, tags=tags, order=order, tables=tables)
         self._away = False
         self._error: BaseException | None = None
+        self._failures = {
+            doing: registry.counter(name).start(FAILURES)
+            for doing, name in (
+                ("claim", "fleet_job_claim_failures_total"),
+                ("completion", "fleet_job_completion_failures_total"),
+            )
+        }
         self._begin()
 
     def _begin(self) -> None:
@@ -107,7 +116,8 @@ class _Loop:
         self._error = self._error or error
         self._drain.begin()
 
-    def _database_away(self, doing: str, error: psycopg.Error) -> None:
+    def _database_away(self, doing: Literal["claim", "completion"], error: psycopg.Error) -> None:
+        self._failures[doing].child(failure(error)).inc()
         if isinstance(error, psycopg.ProgrammingError):
             raise error  # no such table, no right to it: it will not mend itself
         if not self._away:
@@ -139,6 +149,7 @@ class JobLoop(_Loop):
 
     def _begin(self) -> None:
         self._connection: psycopg.Connection[Any] | None = None
+        self._hung_up: psycopg.Connection[Any] | None = None
         self._asked: float | None = None
         self._looking, self._talking, self._counting = threading.Lock(), threading.Lock(), threading.Lock()
         self._finished = threading.Event()
@@ -243,8 +254,10 @@ class JobLoop(_Loop):
                         except StopIteration as end:
                             return cast("T", end.value)
                         row = connection.execute(*query).fetchone()
-            except psycopg.Error:
+            except psycopg.Error as error:
                 connection.close()
+                if self._hung_up is connection:
+                    raise NoAnswer(f"no answer in {_ANSWERS_WITHIN:g} s") from error
                 raise
             finally:
                 self._asked = None
@@ -254,6 +267,7 @@ class JobLoop(_Loop):
         asked, connection = self._asked, self._connection
         if asked is None or connection is None or time.monotonic() - asked < _ANSWERS_WITHIN:
             return
+        self._hung_up = connection
         with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as line:
             line.shutdown(socket.SHUT_RDWR)
 
@@ -358,7 +372,7 @@ class AsyncJobLoop(_Loop):
                 if self._connection is not None:
                     await self._connection.close()
                 if isinstance(error, TimeoutError):
-                    raise psycopg.OperationalError(f"no answer in {_ANSWERS_WITHIN:g} s") from None
+                    raise NoAnswer(f"no answer in {_ANSWERS_WITHIN:g} s") from None
                 raise
 
     async def _drive(self, steps: Steps[T]) -> T:

@@ -14,6 +14,8 @@ import psycopg
 import pytest
 
 from telemetry.worker import AsyncJobLoop, Job, JobLoop, Tables, enqueue_span
+from telemetry.worker import loop as loop_module
+from telemetry.worker.failures import FAILURES
 from tests.backends import postgres
 from tests.backends.pgbouncer import pooled
 from tests.backends.process import eventually
@@ -234,6 +236,40 @@ def test_a_restart_of_the_database_under_load_loses_no_job_and_completes_none_tw
         assert {row["status"] for row in done} == {"success"}
         # A claim that arrived though nobody heard so is for the reaper; whoever ran twice was requeued between.
         assert {each for each, times in work.ran.items() if times > 1} <= set(requeued)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_claims_and_completions_that_the_database_did_not_take_are_counted_by_why(
+    kind, monkeypatch, telemetry_captured
+):
+    monkeypatch.setattr(loop_module, "_ANSWERS_WITHIN", 2.0)
+
+    def counted(doing: str, reason: str) -> float | None:
+        return telemetry_captured.value(f"fleet_job_{doing}_failures_total", reason=reason)
+
+    with postgres.running() as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            postgres.prepare(connection)
+        (slow,) = enqueue(server.url, "slow")
+        work = Work()
+        with looping(kind, server.url, work, tags=("slow",), concurrency=2):
+            assert eventually(lambda: work.now == 1, timeout=60)
+            claims = [counted("claim", reason) for reason in FAILURES]
+            assert claims == [0, 0, 0], "a rate sees the first of each"
+            server.down()
+            assert eventually(lambda: counted("claim", "connection"), timeout=60)
+            work.go.set()
+            assert eventually(lambda: counted("completion", "connection"), timeout=60)
+            server.up()
+            assert eventually(lambda: all_completed(server.url), timeout=60)
+            try:
+                server.hang()
+                assert eventually(lambda: counted("claim", "timeout"), timeout=60)
+            finally:
+                server.go_on()
+        assert job(server.url, slow)["status"] == "success"
+    assert counted("claim", "refused") == counted("completion", "refused") == 0
 
 
 @pytest.mark.slow
