@@ -14,7 +14,7 @@ import psycopg
 from examples.platform.postgres import Postgres
 from telemetry.worker import schema
 
-WINDFORCE = Path(__file__).parents[1] / "postgres" / "windforce.sql"
+WINDFORCE = Path(__file__).parents[2] / "examples" / "platform" / "windforce.sql"
 
 
 @contextmanager

@@ -38,3 +38,19 @@ CREATE TABLE worker_group (
     enabled          boolean NOT NULL DEFAULT true,
     dedicated_workspace_id text
 );
+CREATE TABLE app (
+    workspace_id text NOT NULL,
+    app_key      text NOT NULL,
+    tag          text NOT NULL DEFAULT 'default',
+    tag_override text,
+    capabilities text[] NOT NULL DEFAULT '{}',
+    PRIMARY KEY (workspace_id, app_key)
+);
+CREATE TABLE action (
+    workspace_id text NOT NULL,
+    app_key      text NOT NULL,
+    action_key   text NOT NULL,
+    tag          text,
+    PRIMARY KEY (workspace_id, app_key, action_key),
+    FOREIGN KEY (workspace_id, app_key) REFERENCES app
+);

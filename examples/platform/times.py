@@ -1,0 +1,36 @@
+"""The times by which this platform lives, and how its database is read.
+
+What takes minutes in production takes seconds here, so that somebody who watches sees it happen. The proportions are
+kept, since they are what makes it right: three heartbeats fit into the alive window, and nobody counts as alive whose
+jobs a reaper may already have taken.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from telemetry.fleet.model import Windows
+from telemetry.fleet.profiles import WINDFORCE
+
+HEARTBEAT: Final = 1.0
+"""Seconds between the pings of a worker; 10 in production."""
+WINDOWS: Final = Windows(alive=6.0, tombstone=90.0, drain_slack=10.0, scale_up=10.0, stuck=60.0)
+"""In production 60 s alive, a quarter of an hour as a tombstone."""
+ZOMBIE: Final = 8.0
+"""Seconds without a ping after which a job goes back to the queue; 90 in production."""
+OBSERVE: Final = 1.5
+"""Seconds between two reads of queue and workers; 15 in production."""
+DETAIL: Final = 4.0
+"""Seconds between two reads of running jobs and waits; 60 in production."""
+SLO: Final = 30.0
+"""Seconds that the oldest job of a tag may wait; 300 in production."""
+BACK_OFF: Final = 10.0
+"""Seconds until a worker that died is started again, as Kubernetes begins its CrashLoopBackOff."""
+
+_CATALOGUE: Final = """
+SELECT DISTINCT coalesce(a.tag, p.tag_override, p.tag) FROM action a JOIN app p USING (workspace_id, app_key)
+"""
+PROFILE: Final = msgspec.structs.replace(WINDFORCE, zombie_timeout=ZOMBIE, catalogue=_CATALOGUE)
+"""Windforce's tables; the tags of its actions are the catalogue."""
