@@ -28,7 +28,8 @@ from telemetry.fleet.facts import (
     Why,
 )
 from telemetry.fleet.model import Worker
-from telemetry.fleet.observer import PARTS, Part
+from telemetry.fleet.observer import PARTS
+from telemetry.fleet.profiles import Part
 from telemetry.fleet.snapshot import Snapshot
 
 MOST_TAGS: Final = 5000
@@ -61,9 +62,11 @@ def fleet_view(snapshot: Snapshot, *, workers: bool = False) -> FleetView:
 def coverage_view(snapshot: Snapshot) -> CoverageView:
     """Who serves which tag."""
     parts, covered = snapshot.picture.parts, snapshot.picture.covered
-    told = CoverageFact(**_unknown(snapshot, "derived", ("workers", "queue"), "settling"))
+    told = capable = CoverageFact(**_unknown(snapshot, "derived", ("workers", "queue"), "settling"))
     if covered is not None:
-        told = CoverageFact(value=covered[:MOST_TAGS], **_known(snapshot, "derived", ("workers", "queue")))
+        of = _known(snapshot, "derived", ("workers", "queue"))
+        told = CoverageFact(value=covered[:MOST_TAGS], **of)
+        capable = CoverageFact(value=tuple(each for each in covered if each.tag in parts.abilities)[:MOST_TAGS], **of)
     cut = parts.queue is not None and parts.queue.cut
     return CoverageView(
         sources=_origins(snapshot),
@@ -71,6 +74,7 @@ def coverage_view(snapshot: Snapshot) -> CoverageView:
         catalogue=_catalogue(snapshot),
         waiting=_waiting(snapshot),
         tags=told,
+        capabilities=capable,
         cut=cut or max(len(parts.catalogue or ()), len(covered or ())) > MOST_TAGS,
     )
 
@@ -145,7 +149,14 @@ def _desired(snapshot: Snapshot, name: str) -> DesiredFact:
     if group is None:
         return DesiredFact(state="absent", **of)
     low, high = group.band
-    desired = Desired(low=low, high=high, enabled=group.enabled, tags=group.tags, drain_timeout=group.drain_timeout)
+    desired = Desired(
+        low=low,
+        high=high,
+        enabled=group.enabled,
+        tags=group.tags,
+        drain_timeout=group.drain_timeout,
+        capabilities=group.capabilities,
+    )
     return DesiredFact(state="known", value=desired, **of)
 
 
@@ -182,7 +193,7 @@ def _backlog(snapshot: Snapshot, name: str) -> BacklogFact:
     if group is None:
         # Nobody says which tags are its own.
         return BacklogFact(state="absent", **_provenance(snapshot, "observed", ("queue",)))
-    found = [queue.tags[tag] for tag in frozenset(group.tags) if tag in queue.tags]
+    found = [queue.tags[tag] for tag in group.routes if tag in queue.tags]
     ages = [each.oldest_age for each in found if each.oldest_age is not None]
     backlog = Backlog(
         pending=sum(each.count for each in found),

@@ -138,7 +138,7 @@ def _routes(inputs: Inputs) -> dict[str, list[WorkerGroup]]:
     for name in sorted(inputs.groups):
         group = inputs.groups[name]
         if group.enabled and group.band[1] > 0:
-            for tag in group.tags:
+            for tag in group.routes:
                 routes.setdefault(tag, []).append(group)
     return routes
 

@@ -11,10 +11,11 @@ from typing import Any, Final, Literal
 import msgspec
 import psycopg
 
+from telemetry.fleet import catalogue
 from telemetry.fleet.indexes import Index, indexes, missing, skips
 from telemetry.fleet.profiles import Profile, check
 from telemetry.fleet.queue import UPKEEP_SQL, statements
-from telemetry.fleet.session import Reason, Session, reason
+from telemetry.fleet.session import Reason, SchemaError, Session, reason
 from telemetry.worker.tables import Tables
 
 
@@ -38,7 +39,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What the doctor found. ``sees_snapshots`` is None when it could not be asked."""
+    """What the doctor found. ``sees_snapshots`` is None when it could not be asked.
+
+    ``catalogue`` is False where nothing says which tags the platform uses.
+    """
 
     server: str = ""
     differences: tuple[str, ...] = ()
@@ -48,6 +52,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     dead: int | None = None
     live: int | None = None
     sees_snapshots: bool | None = None
+    catalogue: bool = True
 
     @property
     def well(self) -> bool:
@@ -61,9 +66,15 @@ def examine(session: Session, profile: Profile) -> Report:
         server = str(connection.info.server_version // 10_000)
         differences = check(connection, profile)
         skipping = skips(connection, profile)
+        declared = ""
+        try:
+            declared = catalogue.statement(connection, profile)
+        except SchemaError as error:
+            differences = tuple(dict.fromkeys((*differences, *error.problems)))
     if differences:
         return Report(server=server, differences=differences)
-    plans = tuple(_explained(session, name, text) for name, text in statements(profile, skipping=skipping).items())
+    asked = statements(profile, skipping=skipping) | ({"catalogue": declared} if declared else {})
+    plans = tuple(_explained(session, name, text) for name, text in asked.items())
     with session.read() as connection:
         absent, invalid = missing(connection, indexes(profile))
         upkeep = None
@@ -77,6 +88,7 @@ def examine(session: Session, profile: Profile) -> Report:
         dead=upkeep[0] if upkeep else None,
         live=upkeep[1] if upkeep else None,
         sees_snapshots=upkeep[3] is not None if upkeep else None,
+        catalogue=bool(declared),
     )
 
 
@@ -112,6 +124,10 @@ _BLIND: Final = (
     "this role may not see others' sessions, so the age of the oldest snapshot stays unknown: GRANT pg_read_all_stats "
     "to it"
 )
+_UNDECLARED: Final = (
+    "nothing says which tags the platform's actions use, so a tag that nobody serves is seen only once jobs wait under "
+    "it: give a query as catalogue in the profile"
+)
 Severity = Literal["good", "advice", "bad"]
 
 
@@ -134,6 +150,8 @@ def told(report: Report, profile: Profile) -> Iterator[tuple[Severity, str]]:
         yield "advice", _BLOATED.format(dead=report.dead, live=report.live)
     if report.sees_snapshots is False:
         yield "advice", _BLIND
+    if not report.catalogue:
+        yield "advice", _UNDECLARED
 
 
 def _judged(plan: Plan) -> tuple[Severity, str]:
@@ -141,7 +159,8 @@ def _judged(plan: Plan) -> tuple[Severity, str]:
         return "bad", f"{plan.name}: {plan.reason}: {plan.said}"
     cost = f"{plan.name}: {plan.milliseconds:.1f} ms, {plan.buffers} buffers"
     whole = sorted({scan.table for scan in plan.scans if scan.how == "Seq Scan"})
-    if whole:
+    # A catalogue is small, and read whole.
+    if whole and plan.name != "catalogue":
         return "advice", f"{cost}, reads all of {', '.join(whole)}"
     ways = dict.fromkeys(f"{scan.how} {scan.index or scan.table}" for scan in plan.scans)
     return "good", f"{cost}, {', '.join(ways)}"

@@ -37,13 +37,14 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Desired(msgspec.Struct, frozen=True, kw_only=True):
-    """A group as it was asked for: how many replicas, from and up to, and for which tags."""
+    """A group as it was asked for: how many replicas, from and up to, and for which tags and capabilities."""
 
     low: int
     high: int
     enabled: bool
     tags: tuple[str, ...]
     drain_timeout: float
+    capabilities: tuple[str, ...] = ()
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,11 +184,15 @@ class CoverageFact(Fact, frozen=True, kw_only=True):
 
 
 class CoverageView(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of ``GET /api/admin/coverage``. ``cut``: there are more tags than are told."""
+    """The answer of ``GET /api/admin/coverage``. ``cut``: there are more tags than are told.
+
+    ``capabilities`` are the verdicts on the tags that capabilities are routed by, which ``tags`` has too.
+    """
 
     sources: tuple[Origin, ...]
     settled: bool
     catalogue: TagsFact
     waiting: WaitingFact
     tags: CoverageFact
+    capabilities: CoverageFact
     cut: bool

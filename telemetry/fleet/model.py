@@ -51,11 +51,13 @@ class Windows(msgspec.Struct, frozen=True, kw_only=True):
 class WorkerGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group as it was asked for. With ``autoscale_min`` and ``autoscale_max`` (both or neither) it may breathe.
 
-    ``drain_timeout`` counts seconds: how long a worker may finish what it runs.
+    ``drain_timeout`` counts seconds: how long a worker may finish what it runs. ``capabilities`` are what its workers
+    can do; jobs that need one are routed by a tag of that name.
     """
 
     name: str
     tags: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
     desired_replicas: int = 0
     autoscale_min: int | None = None
     autoscale_max: int | None = None
@@ -68,6 +70,11 @@ class WorkerGroup(msgspec.Struct, frozen=True, kw_only=True):
         low, high = self.band
         if not 0 <= low <= high:
             raise ValueError(f"group {self.name}: {low} to {high} replicas is no range")
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        """The tags whose jobs are meant for this group, those of its capabilities too, each once."""
+        return tuple(dict.fromkeys((*self.tags, *self.capabilities)))
 
     @property
     def band(self) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 import msgspec
 from prometheus_client.metrics_core import Metric
@@ -20,13 +20,13 @@ from prometheus_client.registry import Collector
 
 from telemetry import faults
 from telemetry.fleet import picture, publish
+from telemetry.fleet.catalogue import Catalogue, read_catalogue
 from telemetry.fleet.drift import State as Badge
 from telemetry.fleet.election import Election
 from telemetry.fleet.indexes import skips
 from telemetry.fleet.model import Windows
 from telemetry.fleet.picture import Parts, Picture, Rules
-from telemetry.fleet.profiles import WINDFORCE, Profile, check
-from telemetry.fleet.profiles import Part as Checked
+from telemetry.fleet.profiles import WINDFORCE, Part, Profile, check
 from telemetry.fleet.queue import CLAIM_WINDOW, Details, Reading, read_detail, read_pending
 from telemetry.fleet.session import REASONS, Reason, SchemaError, Session, reason
 from telemetry.fleet.tags import Seen
@@ -35,11 +35,11 @@ from telemetry.metrics.accounts import family
 from telemetry.metrics.registry import REGISTRY
 from telemetry.worker.patience import Patience
 
-Part = Literal["queue", "workers", "detail", "catalogue"]
 PARTS: Final[tuple[Part, ...]] = ("queue", "workers", "detail", "catalogue")
 _UNMENDING: Final[frozenset[Reason]] = frozenset({"permission", "schema", "refused"})
 
-Catalogue = Callable[[], Iterable[str]]
+Tags = Callable[[], Iterable[str]]
+"""The tags of the platform's actions, from its own code."""
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +59,10 @@ class Observer:
     """Reads a platform's database and serves what it finds, from ``start()`` to ``stop()``, or in a ``with`` block.
 
     ``interval`` and ``detail_interval`` count seconds between reads. ``catalogue`` gives the tags of the platform's
-    actions; without it the profile's query does, and without that nobody. ``election`` makes this one of several of
-    whom one reads. The server ends a statement after ``statement_timeout``, those of the part ``detail`` after
-    ``detail_timeout``; a read as a whole ends here, by the ``deadline``. Raises ValueError for times that don't fit
-    together.
+    actions; without it the profile's query or its tables do, and without those nobody. ``election`` makes this one of
+    several of whom one reads. The server ends a statement after ``statement_timeout``, those of the part ``detail``
+    after ``detail_timeout``; a read as a whole ends here, by the ``deadline``. Raises ValueError for times that don't
+    fit together.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Observer:
         windows: Windows | None = None,
         heartbeat: float = 10.0,
         slo: float = 300.0,
-        catalogue: Catalogue | None = None,
+        catalogue: Tags | None = None,
         election: Election | None = None,
         statement_timeout: float = 2.0,
         detail_timeout: float = 5.0,
@@ -156,6 +156,11 @@ class Observer:
         return self._parts
 
     @property
+    def catalogue_worked_out(self) -> bool:
+        """Whether the catalogue comes from the tables of the profile, and from no query or callable."""
+        return self._catalogue is None and not self.profile.catalogue
+
+    @property
     def leads(self) -> bool:
         """Whether this is the exporter that reads."""
         return self.election is None or self.election.held
@@ -209,7 +214,7 @@ class Observer:
 
     def _has(self, part: Part) -> bool:
         if part == "catalogue":
-            return self._catalogue is not None or bool(self.profile.catalogue)
+            return not self.catalogue_worked_out or self.profile.apps is not None
         return self.profile.queue is not None if part != "workers" else self.profile.pings is not None
 
     def _fresh(self, part: Part, read: Read, now: float) -> bool:
@@ -261,17 +266,16 @@ class Observer:
             if part == "catalogue":
                 row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
                 assert row is not None, "a SELECT without FROM has a row"
-                if self._catalogue is None:
-                    found = connection.execute(self.profile.catalogue.encode()).fetchall()
-                    return frozenset(str(tag) for (tag,) in found if tag), row[0]
                 at = row[0]
+                if self._catalogue is None:
+                    return read_catalogue(connection, self.profile), at
             else:
                 value = self._fetch_checked(part, connection)
                 return value, value.at
         # The platform's own code may take its time; no transaction waits for it.
-        return frozenset(self._catalogue()), at
+        return Catalogue(tags=frozenset(self._catalogue())), at
 
-    def _fetch_checked(self, part: Checked, connection: Any) -> Reading | Details | Roll:
+    def _fetch_checked(self, part: Part, connection: Any) -> Reading | Details | Roll:
         if part not in self._fitting:
             problems = check(connection, self.profile, (part,))
             if problems:
@@ -292,11 +296,14 @@ class Observer:
         queue, roll = reads.get("queue"), reads.get("workers")
         if queue is not None and queue.value is not None:
             self._seen = self._seen.saw(queue.value.tags, queue.began)
-        catalogue = reads["catalogue"].value if "catalogue" in reads else None
+        told = reads["catalogue"].value if "catalogue" in reads else None
+        catalogue = told.tags if told is not None and told.there else None
+        capabilities = told.capabilities if told is not None else frozenset()
         groups = roll.value.groups if roll is not None and roll.value is not None else None
         registry = self._known.registry if groups is None else groups
-        if catalogue != self._known.catalogue or registry != self._known.registry:
-            self._known = Parts(catalogue=catalogue, registry=registry)
+        known = Parts(catalogue=catalogue, capabilities=capabilities, registry=registry)
+        if known != self._known:
+            self._known = known
         now = roll.at if roll is not None and roll.at is not None else time.time()
         found = {name: each.state for name, each in self.picture().drifts.items()}
         self._since = {

@@ -29,17 +29,23 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What was read, each part None when it failed or is too old.
 
     ``settled``: reads of workers have worked without a break for so long that silence may be believed. ``catalogue``
-    is None when the platform gives none. ``registry`` is the last that was read, for names of series alone; ``seen``
-    are the tags that the queue had lately.
+    is None when the platform gives none; ``capabilities`` are those that its apps need. ``registry`` is the last that
+    was read, for names of series alone; ``seen`` are the tags that the queue had lately.
     """
 
     queue: Queue | None = None
     detail: Details | None = None
     workers: Roll | None = None
     catalogue: frozenset[str] | None = None
+    capabilities: frozenset[str] = frozenset()
     settled: bool = False
     registry: Mapping[str, WorkerGroup] = {}
     seen: frozenset[str] = frozenset()
+
+    @property
+    def abilities(self) -> frozenset[str]:
+        """All capabilities that somebody needs or has; each is routed by the tag of its name."""
+        return self.capabilities.union(*(group.capabilities for group in self.registry.values()))
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +72,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge(parts: Parts, rules: Rules) -> Picture:
     """All that can be said of ``parts``."""
-    declared = (parts.catalogue or frozenset()) | {tag for group in parts.registry.values() for tag in group.tags}
+    declared = (parts.catalogue or frozenset()) | {tag for group in parts.registry.values() for tag in group.routes}
     pending = {tag: each.count for tag, each in parts.queue.tags.items()} if parts.queue else {}
     names = naming.choose(declared, parts.seen, pending, naming.owners(parts.registry))
     roll = parts.workers
@@ -139,7 +145,7 @@ def _covered(parts: Parts, rules: Rules) -> tuple[Coverage, ...]:
 def _work(group: WorkerGroup | None, parts: Parts, rules: Rules) -> Work | None:
     if parts.queue is None:
         return None
-    tags = group.tags if group else ()
+    tags = group.routes if group else ()
     if group and not tags and rules.serve_all:
         tags = tuple(parts.queue.tags)
     ages = [

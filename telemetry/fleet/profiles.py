@@ -16,9 +16,10 @@ import psycopg
 
 from telemetry.worker.tables import Tables
 
-Part = Literal["queue", "detail", "workers"]
+Part = Literal["queue", "detail", "workers", "catalogue"]
 PARTS: Final[tuple[Part, ...]] = ("queue", "detail", "workers")
-"""What is read together: ``queue`` on every scrape, ``detail`` (running, waits, exact counts) once a minute."""
+"""What has to be there and is read together: ``queue`` on every scrape, ``detail`` (running, waits, exact counts) once
+a minute. The tables of ``catalogue`` may be missing: then the platform has none."""
 
 _STATUS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-. ")
 Kind = Literal["text", "time", "bool", "int", "list", "any"]
@@ -31,11 +32,12 @@ _TYPES: Final[Mapping[Kind, tuple[str, ...]]] = {
     "any": (),
 }
 
-_TABLES: Final = ("queue", "runtime", "completed", "jobs", "pings", "registry")
+_TABLES: Final = ("queue", "runtime", "completed", "jobs", "pings", "registry", "apps", "actions")
 _PART: Final[Mapping[Part, tuple[str, ...]]] = {
     "queue": ("queue",),
     "detail": ("queue", "runtime", "completed", "jobs"),
     "workers": ("pings", "registry"),
+    "catalogue": ("apps", "actions", "registry"),
 }
 _COLUMNS: Final[Mapping[str, Mapping[str, Kind]]] = {
     "queue": {
@@ -80,7 +82,11 @@ _COLUMNS: Final[Mapping[str, Mapping[str, Kind]]] = {
         "autoscale_max": "int",
         "drain_timeout": "int",
         "enabled": "bool",
+        "capabilities": "list",
+        "dedicated": "text",
     },
+    "apps": {"workspace": "text", "key": "text", "tag": "text", "override": "text", "capabilities": "list"},
+    "actions": {"workspace": "text", "app": "text", "tag": "text"},
 }
 _REQUIRED: Final[Mapping[str, frozenset[str]]] = {
     "queue": frozenset({"table", "id", "tag", "scheduled_for", "running", "started_at"}),
@@ -89,6 +95,8 @@ _REQUIRED: Final[Mapping[str, frozenset[str]]] = {
     "jobs": frozenset({"table", "id", "tag"}),
     "pings": frozenset({"table", "id", "group", "ping_at", "tags"}),
     "registry": frozenset({"table", "name", "tags", "desired_replicas"}),
+    "apps": frozenset({"table", "workspace", "key", "tag"}),
+    "actions": frozenset({"table", "workspace", "app", "tag"}),
 }
 
 
@@ -166,7 +174,11 @@ class Pings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Registry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Groups of workers as they were asked for."""
+    """Groups of workers as they were asked for.
+
+    ``capabilities`` are served under tags of their names. ``dedicated`` names the workspace whose jobs all go to this
+    group, under its one tag.
+    """
 
     table: str = "worker_group"
     name: str = "name"
@@ -176,14 +188,40 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     autoscale_max: str = "autoscale_max"
     drain_timeout: str = "drain_timeout_s"
     enabled: str = "enabled"
+    capabilities: str = ""
+    dedicated: str = ""
     tags_are_json: bool = False
+
+
+class Apps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The platform's apps. ``tag`` is what the author gave, ``override`` what an operator routes it to instead.
+
+    ``capabilities``, an array of text, are what its jobs need; they are routed by tags of those names.
+    """
+
+    table: str = "app"
+    workspace: str = "workspace_id"
+    key: str = "app_key"
+    tag: str = "tag"
+    override: str = "tag_override"
+    capabilities: str = "capabilities"
+
+
+class Actions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What of an app can be run. Its ``tag``, where it has one, goes before the app's."""
+
+    table: str = "action"
+    workspace: str = "workspace_id"
+    app: str = "app_key"
+    tag: str = "tag"
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All of a platform's tables. One that is None is one it does not have: what it would tell is unknown.
 
     ``catalogue`` is a query of one column: the tags of the platform's actions, whether anything waits under them or
-    not. ``serve_all`` says that a worker without tags takes every job. Raises ValueError for what is no name.
+    not; without one they are worked out from ``apps`` and ``actions``. ``serve_all`` says that a worker without tags
+    takes every job. Raises ValueError for what is no name.
     """
 
     name: str = "windforce"
@@ -193,6 +231,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     jobs: Jobs | None = None
     pings: Pings | None = Pings()
     registry: Registry | None = Registry()
+    apps: Apps | None = None
+    actions: Actions | None = None
     catalogue: str = ""
     serve_all: bool = False
     zombie_timeout: float = 90.0
@@ -218,7 +258,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                     yield table, column, name
 
 
-WINDFORCE: Final = Profile(queue=Queue(restarts="restarts"))
+WINDFORCE: Final = Profile(
+    queue=Queue(restarts="restarts"),
+    registry=Registry(capabilities="capabilities", dedicated="dedicated_workspace_id"),
+    apps=Apps(),
+    actions=Actions(),
+)
 WINDMILL: Final = Profile(
     name="windmill",
     queue=Queue(table="v2_job_queue", id="id", suspend="suspend"),
@@ -336,7 +381,8 @@ def _differs(mapped: Any, column: str, name: str, kind: Kind, live: Mapping[str,
             "session. Make it timestamptz, or map a view that says which zone it is in"
         )
     if kind == "list":
-        wanted: tuple[str, ...] = ("jsonb",) if mapped.tags_are_json else ("text[]", "character varying[]")
+        json = getattr(mapped, "tags_are_json", False)
+        wanted: tuple[str, ...] = ("jsonb",) if json else ("text[]", "character varying[]")
     else:
         wanted = _TYPES[kind]
     if not wanted or plain in wanted or (kind == "text" and category == "e"):

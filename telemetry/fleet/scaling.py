@@ -103,14 +103,14 @@ def problems(scaling: Scaling) -> tuple[str, ...]:
 def _problems(scaling: Scaling) -> Iterator[str]:
     group = scaling.group
     high = group.band[1]
-    tags = len(frozenset(group.tags))
+    tags = len(group.routes)
     if not group.enabled:
         yield "it is disabled, and a scaler would start what it may not run"
     if not group.autoscales:
         yield "it has no autoscale_min and autoscale_max, so there is nothing to scale"
     elif high == 0:
         yield "autoscale_max is 0, so no replica would ever come"
-    if not group.tags:
+    if not group.routes:
         yield "it has no tags, so nothing says which jobs are counted for it"
     if scaling.target_queue_depth < 1:
         yield f"target_queue_depth is {scaling.target_queue_depth}; it must be at least 1"
@@ -163,7 +163,7 @@ def shared_tags(scalings: Iterable[Scaling]) -> tuple[str, ...]:
     """Tags that several groups count, as sentences: each of them grows for the same jobs."""
     of: dict[str, list[str]] = {}
     for scaling in scalings:
-        for tag in sorted(frozenset(scaling.group.tags)):
+        for tag in sorted(scaling.group.routes):
             of.setdefault(tag, []).append(scaling.group.name)
     return tuple(
         f"the tag {tag} is served by {' and '.join(names)}: each grows as if it were alone with those jobs"
@@ -354,7 +354,7 @@ def _workload(scaling: Scaling) -> str:
 
 
 def _tags(scaling: Scaling) -> list[str]:
-    return sorted(frozenset(scaling.group.tags))
+    return sorted(scaling.group.routes)
 
 
 def _by_tag(scaling: Scaling) -> str:

@@ -113,6 +113,7 @@ def from_row(row: Mapping[str, Any], registry: Registry | None = None) -> dict[s
     columns = {
         "name": registry.name,
         "tags": registry.tags,
+        "capabilities": registry.capabilities,
         "desired_replicas": registry.desired_replicas,
         "autoscale_min": registry.autoscale_min,
         "autoscale_max": registry.autoscale_max,

@@ -8,10 +8,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from telemetry.fleet.catalogue import Catalogue
 from telemetry.fleet.model import Windows
-from telemetry.fleet.observer import PARTS, Observer, Part
+from telemetry.fleet.observer import PARTS, Observer
 from telemetry.fleet.picture import Picture
-from telemetry.fleet.profiles import Profile
+from telemetry.fleet.profiles import Part, Profile
 from telemetry.fleet.session import Reason
 
 Condition = Literal["fresh", "stale", "failed", "unread", "elsewhere", "none"]
@@ -22,7 +23,7 @@ _TABLES: Final[Mapping[Part, tuple[str, ...]]] = {
     "queue": ("queue",),
     "workers": ("pings",),
     "detail": ("queue", "completed"),
-    "catalogue": (),
+    "catalogue": ("apps", "actions"),
 }
 
 
@@ -59,8 +60,8 @@ def snapshot(observer: Observer) -> Snapshot:
     profile = observer.profile
     sources: dict[Part, Source] = {}
     for part in PARTS:
-        read, tables = reads.get(part), _tables(part, profile)
-        if part not in observer.parts:
+        read, tables = reads.get(part), _tables(part, profile, worked_out=observer.catalogue_worked_out)
+        if part not in observer.parts or (read is not None and read.value == Catalogue(there=False)):
             sources[part] = Source(condition="none")
         elif not leads:
             sources[part] = Source(condition="elsewhere", tables=tables)
@@ -78,8 +79,8 @@ def snapshot(observer: Observer) -> Snapshot:
     )
 
 
-def _tables(part: Part, profile: Profile) -> tuple[str, ...]:
-    if part == "catalogue":
-        return ("catalogue",)
+def _tables(part: Part, profile: Profile, *, worked_out: bool) -> tuple[str, ...]:
     found = (getattr(profile, name) for name in _TABLES[part])
-    return tuple(each.table for each in found if each is not None)
+    tables = tuple(each.table for each in found if each is not None)
+    # A query or a callable of the platform may read anything.
+    return ("catalogue",) if part == "catalogue" and not worked_out else tables

@@ -57,7 +57,7 @@ def owners(groups: Mapping[str, WorkerGroup]) -> dict[str, str]:
     """The group of each tag; a tag that two groups share belongs to neither, or sums over groups would double it."""
     found: dict[str, str] = {}
     for name in sorted(groups):
-        for tag in frozenset(groups[name].tags):
+        for tag in groups[name].routes:
             found[tag] = "" if tag in found else name
     return found
 

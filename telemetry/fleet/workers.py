@@ -67,11 +67,19 @@ def groups_sql(registry: Registry) -> str:
     def column(name: str, otherwise: str) -> str:
         return f'g."{name}"' if name else otherwise
 
-    tags = f'g."{registry.tags}"'
-    if registry.tags_are_json:
-        tags = f"CASE WHEN jsonb_typeof({tags}) = 'array' THEN ARRAY(SELECT jsonb_array_elements_text({tags})) END"
+    def words(name: str) -> str:
+        if not name:
+            return "'{}'::text[]"
+        found = f'g."{name}"'
+        if registry.tags_are_json:
+            found = (
+                f"CASE WHEN jsonb_typeof({found}) = 'array' THEN ARRAY(SELECT jsonb_array_elements_text({found})) END"
+            )
+        return f"coalesce({found}::text[], '{{}}')"
+
     return f"""\
-SELECT g."{registry.name}"::text, coalesce({tags}::text[], '{{}}'), coalesce(g."{registry.desired_replicas}", 0)::int,
+SELECT g."{registry.name}"::text, {words(registry.tags)}, {words(registry.capabilities)},
+    coalesce(g."{registry.desired_replicas}", 0)::int,
     {column(registry.autoscale_min, "NULL")}::int, {column(registry.autoscale_max, "NULL")}::int,
     coalesce({column(registry.drain_timeout, "NULL")}, 600)::float8, coalesce({column(registry.enabled, "true")}, true)
 FROM {Tables.quoted(registry.table)} g"""
@@ -123,10 +131,11 @@ def _worker(*row: Any) -> Worker:
 
 
 def _group(*row: Any) -> WorkerGroup:
-    name, tags, replicas, low, high, drain, enabled = row
+    name, tags, capabilities, replicas, low, high, drain, enabled = row
     return WorkerGroup(
         name=name,
         tags=tuple(tag for tag in tags if tag),
+        capabilities=tuple(each for each in capabilities if each),
         desired_replicas=replicas,
         autoscale_min=low,
         autoscale_max=high,

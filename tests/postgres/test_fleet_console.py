@@ -45,12 +45,12 @@ def test_a_group_as_asked_for_and_as_seen(fleet):
     jobs(fleet, "orphan", 1)
     with observing(fleet) as observer:
         before = read(observer, "fleet")
-        assert conditions(before) == dict.fromkeys(("queue", "workers", "detail"), "unread") | {"catalogue": "none"}
+        assert conditions(before) == dict.fromkeys(("queue", "workers", "detail", "catalogue"), "unread")
         assert before["groups"] == []
         observer.step()
         told, coverage = read(observer, "fleet", workers=True), read(observer, "coverage")
     (heavy,) = told["groups"]
-    assert conditions(told) == dict.fromkeys(("queue", "workers", "detail"), "fresh") | {"catalogue": "none"}
+    assert conditions(told) == dict.fromkeys(("queue", "workers", "detail", "catalogue"), "fresh")
     assert heavy["desired"]["value"]["low"] == 2
     assert heavy["desired"]["source"] == "worker_group"
     assert heavy["observed"]["value"]["busy"] == 1
@@ -64,7 +64,35 @@ def test_a_group_as_asked_for_and_as_seen(fleet):
         "gpu": "covered",
         "orphan": "no_route",
     }
+    assert coverage["catalogue"]["value"] == []
+    assert coverage["catalogue"]["source"] == "app, action"
+
+
+def test_a_platform_without_a_catalogue_has_none_and_that_is_no_failure(fleet):
+    with psycopg.connect(fleet, autocommit=True) as connection:
+        connection.execute("DROP TABLE action, app")
+    jobs(fleet, "orphan", 1)
+    with observing(fleet) as observer:
+        observer.step()
+        coverage = read(observer, "coverage")
+    assert conditions(coverage)["catalogue"] == "none"
     assert coverage["catalogue"]["state"] == "absent"
+    assert [each["tag"] for each in coverage["tags"]["value"]] == ["orphan"]
+
+
+def test_a_capability_that_nobody_provides_is_told_beside_the_tags(fleet):
+    with psycopg.connect(fleet, autocommit=True) as connection:
+        connection.execute("INSERT INTO app (workspace_id, app_key, capabilities) VALUES ('w', 'shots', '{browser}')")
+        connection.execute(
+            "INSERT INTO worker_group (name, tags, capabilities, desired_replicas) "
+            "VALUES ('arms', '{arm}', '{arm64}', 1)"
+        )
+    with observing(fleet) as observer:
+        observer.step()
+        coverage = read(observer, "coverage")
+    capabilities = {each["tag"]: (each["reason"], each["level"]) for each in coverage["capabilities"]["value"]}
+    assert capabilities == {"arm64": ("idle", "info"), "browser": ("no_route", "danger")}
+    assert {each["tag"] for each in coverage["tags"]["value"]} == {"arm", "arm64", "browser"}
 
 
 def test_a_catalogue_of_the_platforms_own_is_a_source(fleet):
@@ -162,7 +190,7 @@ def test_fleetglass_serve_observes_and_tells(fleet, tmp_path):
 
         def told():
             answer = request("GET", f"{base}/api/admin/fleet", headers={"Authorization": "Bearer t"}).ok().json()
-            return answer if set(conditions(answer).values()) == {"fresh", "none"} else None
+            return answer if set(conditions(answer).values()) == {"fresh"} else None
 
         answer = eventually(told, timeout=60)
         (heavy,) = answer["groups"]
