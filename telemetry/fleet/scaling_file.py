@@ -9,6 +9,7 @@ import msgspec
 import psycopg
 import yaml
 
+from telemetry import manifest
 from telemetry.fleet.model import WorkerGroup
 from telemetry.fleet.profiles import Registry
 from telemetry.fleet.scaling import (
@@ -139,26 +140,13 @@ def kubernetes(scalings: Iterable[Scaling], context: Context) -> str:
         made += [scaled_object(scaling, context), *([authentication] if authentication else [])]
         made.append(vm_rule(scaling, context))
     head = "# Made by `fleetglass scaling render`: change its file, not this one.\n"
-    return head + "---\n".join(_yaml(each) for each in made)
+    return head + "---\n".join(manifest.dump(each) for each in made)
 
 
 def rule_file(scalings: Iterable[Scaling], context: Context) -> str:
     """The rules alone, as a file for vmalert or Prometheus."""
-    head = "# For vmalert or Prometheus, made by `fleetglass scaling render`: change its file, not this one.\n"
-    return head + _yaml({"groups": [rules(scaling, context) for scaling in scalings]})
-
-
-def _yaml(content: Any) -> str:
-    text: str = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
-    return text
-
-
-class _Dumper(yaml.SafeDumper):
-    """Nothing is an anchor."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """True: equal parts are written out each time."""
-        return True
+    head = "For vmalert or Prometheus, made by `fleetglass scaling render`: change its file, not this one."
+    return manifest.dump({"groups": [rules(scaling, context) for scaling in scalings]}, head)
 
 
 def _name(scaling: Scaling) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import yaml
+
+from telemetry import manifest
 
 METRICS_UID: Final = "VictoriaMetrics"
 """The uid that the Helm chart of the VictoriaMetrics stack gives as well."""
@@ -65,10 +66,9 @@ def provisioning(settings: Settings) -> dict[str, Any]:
 
 def text(settings: Settings) -> str:
     """The provisioning file; the same settings give the same bytes."""
-    body = yaml.safe_dump(
-        provisioning(settings), sort_keys=False, allow_unicode=True, default_flow_style=False, width=1_000_000
+    return manifest.dump(
+        provisioning(settings), "For Grafana's provisioning/datasources, made by `fleetglass grafana datasources`."
     )
-    return f"# For Grafana's provisioning/datasources, made by `fleetglass grafana datasources`.\n{body}"
 
 
 def _metrics(settings: Settings) -> dict[str, Any]:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-import yaml
-
 from telemetry.grafana.shipped import Document
 
 DASHBOARD_LABEL: Final = "grafana_dashboard"
@@ -46,19 +44,3 @@ def configmap(board: Document, *, namespace: str = "", folder: str = "") -> dict
     if folder:
         metadata["annotations"] = {FOLDER_ANNOTATION: folder}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {f"{board.uid}.json": board.text}}
-
-
-class _Dumper(yaml.SafeDumper):
-    """YAML with texts of several lines as blocks, as people write them."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def manifest(resource: dict[str, Any]) -> str:
-    """A resource as YAML: the same text each time, keys in the order in which they stand."""
-    return yaml.dump(resource, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)

@@ -6,7 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from telemetry.grafana.export import TooLargeError, configmap, manifest
+from telemetry import manifest
+from telemetry.grafana.export import TooLargeError, configmap
 from telemetry.grafana.shipped import Document, DocumentError, given, shipped
 
 
@@ -41,7 +42,7 @@ def rendered(boards: tuple[Document, ...], options: argparse.Namespace) -> dict[
     """Text by name of the file, below the folder to write to."""
     if options.configmap:
         made = ((each, configmap(each, namespace=options.namespace, folder=options.folder)) for each in boards)
-        return {f"{board.uid}.configmap.yaml": manifest(resource) for board, resource in made}
+        return {f"{board.uid}.configmap.yaml": manifest.dump(resource) for board, resource in made}
     # Grafana's file provider takes folders from directories (foldersFromFilesStructure).
     return {str(Path(options.folder) / f"{board.uid}.json"): board.text for board in boards}
 

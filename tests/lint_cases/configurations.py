@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import textwrap
 
-from telemetry.grafana.export import configmap, manifest
+from telemetry.grafana.export import configmap
 from telemetry.grafana.shipped import document
+from telemetry.manifest import dump
 from tests.lint_cases.case import Case, board, rules
 
-SHOP = manifest(configmap(document(board(), "board.json")))
+SHOP = dump(configmap(document(board(), "board.json")))
 GRAFANA = """\
 services:
   grafana:

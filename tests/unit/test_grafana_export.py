@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from telemetry import cli
-from telemetry.grafana.export import CONFIGMAP_LIMIT, TooLargeError, configmap, configmap_name, manifest
+from telemetry.grafana.export import CONFIGMAP_LIMIT, TooLargeError, configmap, configmap_name
 from telemetry.grafana.shipped import DocumentError, document, shipped
+from telemetry.manifest import dump
 
 TEXT = json.dumps({"uid": "Shop_1", "title": "Shop ${job}", "panels": [], "note": "주문\n- $$"}, ensure_ascii=False)
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
@@ -21,7 +22,7 @@ def run(*arguments: object) -> int:
 
 
 def test_a_configmap_is_one_that_kubernetes_the_sidecar_and_flux_take():
-    made = yaml.safe_load(manifest(configmap(document(TEXT, "x"), namespace="monitoring", folder="Fleet")))
+    made = yaml.safe_load(dump(configmap(document(TEXT, "x"), namespace="monitoring", folder="Fleet")))
     assert (made["apiVersion"], made["kind"]) == ("v1", "ConfigMap")
     meta = made["metadata"]
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", meta["name"])

@@ -11,7 +11,7 @@ from telemetry.grafana import foreign, shipped
 from telemetry.grafana.alerts import provisioning, rulefiles
 from telemetry.grafana.alerts.rules import rule_set
 from telemetry.grafana.alerts.values import read as read_values
-from telemetry.grafana.export import configmap, manifest
+from telemetry.grafana.export import configmap
 from telemetry.grafana.lint import promql
 from telemetry.grafana.lint.across import Pages, anchors_of
 from telemetry.grafana.lint.command import gather
@@ -19,6 +19,7 @@ from telemetry.grafana.lint.documents import read
 from telemetry.grafana.lint.names import catalogue
 from telemetry.grafana.lint.run import File, Options, lint
 from telemetry.grafana.lint.things import Things, sort
+from telemetry.manifest import dump
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(shipped.__file__).parent
@@ -78,7 +79,7 @@ def test_what_is_excused_says_why_and_still_happens():
 @pytest.mark.parametrize("board", shipped.shipped(), ids=lambda board: board.uid)
 def test_configmaps_of_the_dashboards_are_clean(board):
     lint_file = [file for file in BOARDS if file.name.endswith(".lint")]
-    text = manifest(configmap(board, namespace="monitoring", folder="Fleetglass"))
+    text = dump(configmap(board, namespace="monitoring", folder="Fleetglass"))
     file = File(str(FOLDER / "dashboards" / "x.yaml"), text)
     report = lint([*lint_file, file])
     assert not report.findings, "\n".join(map(str, report.findings))

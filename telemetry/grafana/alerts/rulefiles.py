@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import yaml
-
+from telemetry import manifest
 from telemetry.grafana.alerts.records import Alert, Group, Recording, RuleSet, Shows
 from telemetry.grafana.alerts.values import Values
 
 _SHOWN: Final[Mapping[Shows, str]] = {
     "count": '{{{{ printf "%.0f" {value} }}}}',
+    "duration": "{{{{ {value} | humanizeDuration }}}}",
     "factor": '{{{{ printf "%.1f" {value} }}}}',
     "percent": "{{{{ {value} | humanizePercentage }}}}",
 }
@@ -66,22 +66,7 @@ def loki(rules: RuleSet, values: Values) -> str:
 def document(content: Mapping[str, Any], reader: str, *more: str) -> str:
     """``content`` as YAML under a line that says where it comes from; the same content gives the same bytes."""
     head = [f"For {reader}, made by `fleetglass alerts render`: change the values file, not this one.", *more]
-    body = yaml.dump(
-        content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=1_000_000
-    )
-    return "".join(f"# {line}\n" for line in head) + body
-
-
-class _Dumper(yaml.SafeDumper):
-    """Lists stand in from their key, and nothing is an anchor."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """One step in; never without one."""
-        super().increase_indent(flow, False)
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """True: equal parts are written out each time."""
-        return True
+    return manifest.dump(content, "\n".join(head))
 
 
 def _vm_groups(rules: RuleSet, values: Values) -> list[dict[str, Any]]:
