@@ -293,7 +293,7 @@ def rules(scaling: Scaling, context: Context) -> Object:
     return {"name": f"fleetglass-scaling-{name}", "interval": f"{INTERVAL}s", "rules": made}
 
 
-DASHBOARD: Final = "fleetglass-overview"
+DASHBOARD: Final = "fleetglass-queue"
 """The uid of the dashboard that alerts link to."""
 _HEADINGS: Final = {
     "WorkerGroupBehind": "worker-group-behind",

@@ -42,8 +42,8 @@ TYPES: Final[dict[Source, str]] = {"metrics": "prometheus", "logs": "loki", "tra
 _COLUMNS = 24
 _ROW_HEIGHT = 1
 _FIRST_ROW_ID = 1001
-_HEIGHTS = {"stat": 4, "timeseries": 8, "table": 8, "logs": 9, "traces": 9}
-_TYPES = {"traces": "table"}
+_HEIGHTS = {"stat": 4, "timeseries": 8, "states": 8, "table": 8, "logs": 9, "traces": 9}
+_TYPES = {"traces": "table", "states": "state-timeline"}
 _LINES = 200
 _TRACES = 20
 _PLACE = re.compile(r"(\$\{[^}]*\})")
@@ -131,7 +131,7 @@ def _variable(variable: Variable) -> JSON:
         "sort": 1,
         "multi": True,
         "includeAll": True,
-        "allValue": ".+",
+        "allValue": variable.default or ".+",
         "current": {"text": ["All"], "value": ["$__all"], "selected": True},
         "options": [],
     }
@@ -253,6 +253,8 @@ def _defaults(panel: Panel) -> JSON:
             made[key] = value
     if panel.kind == "timeseries":
         made["custom"] = _curve(panel)
+    if panel.kind == "states":
+        made["custom"] = _bands()
     if panel.kind in {"table", "traces"}:
         made["custom"] = {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False}
     return made
@@ -302,6 +304,16 @@ def _curve(panel: Panel) -> JSON:
     return made if panel.reach is None else {**made, "axisSoftMax": panel.reach}
 
 
+def _bands() -> JSON:
+    """How states are drawn; where nothing was reported there is a gap."""
+    return {
+        "fillOpacity": 75,
+        "lineWidth": 0,
+        "axisPlacement": "auto",
+        "hideFrom": {"legend": False, "tooltip": False, "viz": False},
+    }
+
+
 def _stat_options(panel: Panel) -> JSON:
     return {
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
@@ -320,6 +332,17 @@ def _timeseries_options(_: Panel) -> JSON:
     return {
         "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
         "tooltip": {"mode": "multi", "sort": "desc", "hideZeros": False},
+    }
+
+
+def _states_options(_: Panel) -> JSON:
+    return {
+        "alignValue": "left",
+        "mergeValues": True,
+        "rowHeight": 0.9,
+        "showValue": "auto",
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
+        "tooltip": {"mode": "single", "sort": "none", "hideZeros": False},
     }
 
 
@@ -350,6 +373,7 @@ def _logs_options(_: Panel) -> JSON:
 _OPTIONS: Final = {
     "stat": _stat_options,
     "timeseries": _timeseries_options,
+    "states": _states_options,
     "table": _table_options,
     "traces": _table_options,
     "logs": _logs_options,

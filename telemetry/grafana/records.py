@@ -60,7 +60,7 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
 
     ``kind``: a ``datasource`` (``choices`` is its type), the ``labels`` of a metric (``choices`` is
     ``metric, label``; the metric may be a selector with other variables in it), or ``text`` to be typed.
-    ``default`` is chosen at first; all values where it is ``.+``.
+    ``default`` is chosen at first; all values where it is ``.+``, or ``.*`` for a label that some series lack.
     """
 
     name: str
@@ -128,13 +128,14 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     ``reach`` where it ends at the earliest, so that a ripple does not fill the panel.
     ``steps`` colour a value, ``meanings`` word it. ``columns`` are a table's, the worst first by the one that is
     titled ``sorted_by``; labels without a column are hidden.
+    ``states`` draws each series as a band of its ``meanings`` over time.
     ``stacked`` fills the areas and puts one on the other. ``width`` counts 24ths of the page, ``height`` cells; 0 is
     what the kind needs.
     """
 
     id: int
     title: str
-    kind: Literal["stat", "timeseries", "table", "logs", "traces"]
+    kind: Literal["stat", "timeseries", "states", "table", "logs", "traces"]
     description: str
     queries: tuple[Query, ...]
     unit: str = "short"

@@ -3,6 +3,7 @@
 import type * as grafana from "@grafana/schema";
 import type * as logs from "@grafana/schema/dist/esm/raw/composable/logs/panelcfg/x/LogsPanelCfg_types.gen";
 import type * as stat from "@grafana/schema/dist/esm/raw/composable/stat/panelcfg/x/StatPanelCfg_types.gen";
+import type * as states from "@grafana/schema/dist/esm/raw/composable/statetimeline/panelcfg/x/StateTimelinePanelCfg_types.gen";
 import type * as table from "@grafana/schema/dist/esm/raw/composable/table/panelcfg/x/TablePanelCfg_types.gen";
 import type * as timeseries from "@grafana/schema/dist/esm/raw/composable/timeseries/panelcfg/x/TimeSeriesPanelCfg_types.gen";
 import type { LokiDataQuery } from "@grafana/schema-of-queries/dist/esm/raw/composable/loki/dataquery/x/LokiDataQuery_types.gen";
@@ -95,6 +96,7 @@ type PanelOf<Type extends string, Options, Custom, Query> = Omit<
 type AnyPanel =
   | PanelOf<"stat", stat.Options, never, PrometheusQuery | LokiQuery>
   | PanelOf<"timeseries", timeseries.Options, timeseries.FieldConfig, PrometheusQuery | LokiQuery>
+  | PanelOf<"state-timeline", states.Options, states.FieldConfig, PrometheusQuery>
   | PanelOf<"table", table.Options, table.FieldConfig, PrometheusQuery | LokiQuery | TraceQuery>
   | PanelOf<"logs", logs.Options, never, LokiQuery>;
 

@@ -71,6 +71,15 @@ def test_a_misspelt_word_is_found(right: str, wrong: str, complaints: Check) -> 
     assert "error TS" in complaints(text.replace(right, wrong, 1))
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"), [('"rowHeight"', '"rowheight"'), ('"mergeValues": true', '"mergeValues": 1')]
+)
+def test_a_misspelt_word_of_a_state_timeline_is_found(right: str, wrong: str, complaints: Check) -> None:
+    text = (FOLDER / "fleetglass-fleet.json").read_text("utf-8")
+    assert right in text
+    assert "error TS" in complaints(text.replace(right, wrong, 1))
+
+
 # --- a second reader: the models of grafana-foundation-sdk, which know queries of all three languages
 
 

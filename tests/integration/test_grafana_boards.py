@@ -2,7 +2,7 @@
 
 The data comes from a service of ours under load, the same service at rest, and a node_exporter, which VictoriaMetrics
 scrapes; from the service where it pushes; and from what a real Alloy was recorded to tell of itself. LogQL and TraceQL
-run where Loki and Tempo are on PATH.
+run where Loki and Tempo are on PATH. What is told of queues and fleets is in ``test_grafana_fleet``.
 """
 
 from __future__ import annotations
@@ -30,17 +30,15 @@ from tests.backends.process import eventually, request
 from tests.backends.redis import MISSING, Redis
 from tests.backends.servers import Collector, NodeExporter, Sample, VictoriaLogs, VictoriaMetrics
 from tests.backends.stack import Loki, Tempo
-from tests.integration import estate
+from tests.integration import estate, estate_fleet
 
 WINDOW = {"__rate_interval": "10m", "__range": "10m", "__auto": "10m"}
 HOST = "fleetglass-host"
 ROOT = Path(__file__).parents[2]
 EXPOSITIONS = ROOT / "tests" / "expositions"
+SERVICES = [board for board in BOARDS if board not in estate_fleet.BOARDS]
 # A kernel without pressure stall information has nothing to tell.
 NO_PRESSURE = not Path("/proc/pressure/cpu").exists()
-
-# What workers and what watches them tell of jobs comes from other programs than this service.
-ELSEWHERE = {name for name in METRICS if name.startswith("fleet_")}
 
 
 def cases(language: str, *, rests_at_zero: bool = False) -> list[Any]:
@@ -48,7 +46,8 @@ def cases(language: str, *, rests_at_zero: bool = False) -> list[Any]:
     found: dict[tuple[str, str], Any] = {}
     for board in BOARDS:
         for query in board.queries:
-            wanted = query.language == language and (not rests_at_zero or (query.rests_at_zero and board.uid != HOST))
+            wanted = query.language == language and not estate_fleet.tells(board, query)
+            wanted = wanted and (not rests_at_zero or (query.rests_at_zero and board.uid != HOST))
             if wanted and not (NO_PRESSURE and "node_pressure_" in query.expression):
                 found[board.uid, query.name] = pytest.param(board, query, id=f"{board.uid}-{query.name}")
     return list(found.values())
@@ -57,7 +56,7 @@ def cases(language: str, *, rests_at_zero: bool = False) -> list[Any]:
 def links() -> list[Explore]:
     """Each query that a click opens in Explore."""
     found: dict[Explore, None] = {}
-    for panel in (panel for board in BOARDS for panel in board.panels):
+    for panel in (panel for board in SERVICES for panel in board.panels):
         for link in (*panel.links, *(link for column in panel.columns for link in column.links)):
             if isinstance(link, Explore):
                 found[link] = None
@@ -174,7 +173,7 @@ class TestVictoriaMetrics:
     ) -> None:
         assert scraped.ask(query, "nobody") == []
 
-    @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
+    @pytest.mark.parametrize("board", SERVICES, ids=lambda board: board.uid)
     def test_a_variable_offers_what_there_is(self, scraped: Scraped, board: Dashboard) -> None:
         values = {**scraped.choices, "job": scraped.job_of(board)}
         for variable in board.variables:
@@ -188,7 +187,7 @@ class TestVictoriaMetrics:
                 if label == "job":
                     assert values["job"] in offered
 
-    @pytest.mark.parametrize("name", sorted(set(METRICS) - ELSEWHERE))
+    @pytest.mark.parametrize("name", sorted(set(METRICS) - set(estate_fleet.NAMES)))
     def test_a_metric_of_the_catalogue_is_told_by_running_code(self, scraped: Scraped, name: str) -> None:
         sample = f"{name}_count" if METRICS[name].kind == "histogram" else name
         found = scraped.store.query(f'{sample}{{job="{scraped.busy.job}"}}')

@@ -104,7 +104,9 @@ def test_readers_choose_among_all_and_anew_when_the_time_changes(board: Dashboar
     chosen = {variable["name"]: variable for variable in classic.model(board)["templating"]["list"]}
     for variable in chosen.values():
         if variable["type"] == "query":
-            assert (variable["multi"], variable["includeAll"], variable["allValue"]) == (True, True, ".+")
+            assert (variable["multi"], variable["includeAll"]) == (True, True)
+            # A tag that two groups share has no group, and must not be lost where all are chosen.
+            assert variable["allValue"] == (".*" if variable["name"] == "group" else ".+")
             assert variable["refresh"] == 2
     assert {"job", "instance"} <= chosen.keys()
     assert next(iter(chosen)) == "metrics"
@@ -147,7 +149,7 @@ def test_a_panel_says_what_it_shows_what_is_normal_and_what_to_do(board: Dashboa
     assert panel.unit
     assert panel.queries
     assert len({query.language for query in panel.queries}) == 1
-    if panel.kind == "timeseries":
+    if panel.kind in {"timeseries", "states"}:
         assert panel.least == 0
         assert all(query.legend for query in panel.queries)
         assert len({query.legend for query in panel.queries}) == len(panel.queries)
@@ -159,6 +161,7 @@ def test_what_a_panel_needs_is_what_its_queries_give(board: Dashboard, panel: Pa
         "stat": {"table"},
         "table": {"table"},
         "timeseries": {"series"},
+        "states": {"series"},
         "logs": {"lines"},
         "traces": {"traces"},
     }
@@ -201,8 +204,10 @@ def test_a_link_leads_somewhere(board: Dashboard, panel: Panel) -> None:
 @each_panel
 def test_metrics_lead_to_lines_or_traces_or_a_dashboard(board: Dashboard, panel: Panel) -> None:
     """VictoriaMetrics stores no exemplars: a curve leads on by its labels and the time."""
-    if panel.kind == "timeseries" and panel.source == "metrics":
+    if panel.kind in {"timeseries", "states"} and panel.source == "metrics":
         assert panel.links
+    if panel.kind == "states":
+        assert panel.meanings
 
 
 def test_a_link_to_explore_is_what_explore_reads() -> None:
@@ -258,8 +263,7 @@ def test_one_name_is_one_query() -> None:
 def test_every_metric_of_ours_is_on_a_panel() -> None:
     shown = " ".join(query.expression for query in QUERIES.values())
     missing = {name for name in METRICS if not re.search(rf"\b{name}(_count|_bucket)?\b", shown)}
-    # Boards on fleets come with what tells of them.
-    assert {name for name in missing if not name.startswith("fleet_")} == set()
+    assert missing == set()
 
 
 @each_query

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from telemetry.grafana.boards import frontend, host, overview, service, telemetry
+from telemetry.grafana.boards import fleet, frontend, host, overview, queue, service, telemetry
 from telemetry.grafana.records import Dashboard
 
 BOARDS: Final[tuple[Dashboard, ...]] = (
     overview.DASHBOARD,
     service.DASHBOARD,
     frontend.DASHBOARD,
+    queue.DASHBOARD,
+    fleet.DASHBOARD,
     telemetry.DASHBOARD,
     host.DASHBOARD,
 )

@@ -44,6 +44,8 @@ SHARE_USED: Final = (Step("green"), Step("yellow", 0.8), Step("red", 0.9))
 """For the share of a resource that is in use."""
 SLOW: Final = (Step("green"), Step("yellow", 0.5), Step("red", 2))
 """For how long a person waits, in seconds."""
+OLD: Final = (Step("green"), Step("yellow", 120), Step("red", 300))
+"""For how long a job waits, in seconds: a group that was scaled to nothing gets two minutes, the objective is five."""
 
 # A series that was summed by job has the label, and job is the service's name in the other two signals.
 _JOB = "${__field.labels.job}"
@@ -77,6 +79,8 @@ TO_SERVICE: Final = to_board("The service, by route", "fleetglass-service", job=
 TO_TELEMETRY: Final = to_board("What became of its telemetry", "fleetglass-telemetry", job=_JOB)
 ALL_TELEMETRY: Final = to_board("What became of the telemetry", "fleetglass-telemetry")
 ALL_FRONTEND: Final = to_board("Which errors, and whom they hit", "fleetglass-frontend-errors")
+ALL_QUEUE: Final = to_board("What waits, and for how long", "fleetglass-queue")
+ALL_FLEET: Final = to_board("Who is alive, and who serves which tag", "fleetglass-fleet")
 ALL_SERVICES: Final = to_board("By route and status", "fleetglass-service")
 
 

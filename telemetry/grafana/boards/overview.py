@@ -7,12 +7,15 @@ from typing import Final
 from telemetry.grafana.boards.common import (
     ALL_ERROR_LINES,
     ALL_FAILED_TRACES,
+    ALL_FLEET,
     ALL_FRONTEND,
+    ALL_QUEUE,
     ALL_SERVICES,
     ALL_SLOW_TRACES,
     ALL_TELEMETRY,
     ANY_IS_BAD,
     ANY_IS_ODD,
+    OLD,
     SHARE_FAILED,
     SLOW,
     SOURCES,
@@ -27,6 +30,7 @@ from telemetry.grafana.boards.common import (
     job,
     of_row,
 )
+from telemetry.grafana.queries.fleet import OUT_OF_SYNC_OF_ALL, UNSERVED_OF_ALL
 from telemetry.grafana.queries.frontend import ERRORS_NOW, RATE_BY_KIND
 from telemetry.grafana.queries.http import (
     FAILED_SHARE_BY_JOB,
@@ -42,6 +46,7 @@ from telemetry.grafana.queries.http import (
 from telemetry.grafana.queries.ledger import DROPPED_BY_JOB, LOST_NOW
 from telemetry.grafana.queries.lines import ERROR_LINES, ERROR_LINES_BY_SERVICE
 from telemetry.grafana.queries.processes import DOWN_NOW, DOWN_OF_JOB, STARTED_BY_JOB, UP_OF_JOB
+from telemetry.grafana.queries.queue import OLDEST_OF_ALL
 from telemetry.grafana.queries.traces import FAILED_TRACES
 from telemetry.grafana.records import Column, Dashboard, Panel, Row
 
@@ -281,6 +286,51 @@ DASHBOARD: Final = Dashboard(
                     queries=(FAILED_TRACES,),
                     no_value="no failed traces",
                     width=24,
+                ),
+            ),
+        ),
+        Row(
+            title="Jobs",
+            about="Is the queue moving, does what runs match what was asked for, is there a tag that nobody serves.",
+            panels=(
+                Panel(
+                    id=17,
+                    title="Oldest job",
+                    kind="stat",
+                    description="How long the oldest job has waited, under any tag. Normal: seconds, and 0 when "
+                    "nothing waits. Minutes: the queue dashboard says where.",
+                    queries=(OLDEST_OF_ALL,),
+                    unit="s",
+                    no_value="no queue",
+                    steps=OLD,
+                    links=(ALL_QUEUE,),
+                    width=8,
+                ),
+                Panel(
+                    id=18,
+                    title="Groups out of sync",
+                    kind="stat",
+                    description="Groups of workers that are not as they were asked for. Normal: 0, and more for a "
+                    "minute while replicas come or go. Lasting: the fleet dashboard says which.",
+                    queries=(OUT_OF_SYNC_OF_ALL,),
+                    unit="none",
+                    no_value="no fleet",
+                    steps=ANY_IS_BAD,
+                    links=(ALL_FLEET,),
+                    width=8,
+                ),
+                Panel(
+                    id=19,
+                    title="Tags nobody serves",
+                    kind="stat",
+                    description="Tags that somebody should serve and nobody does. Normal: 0. More: jobs under them "
+                    "wait for ever; the fleet dashboard says which and why.",
+                    queries=(UNSERVED_OF_ALL,),
+                    unit="none",
+                    no_value="no fleet",
+                    steps=ANY_IS_BAD,
+                    links=(ALL_FLEET,),
+                    width=8,
                 ),
             ),
         ),

@@ -138,7 +138,7 @@ def _has_thresholds(panel: Panel) -> bool:
 
 
 def _readable(panel: Panel) -> Iterator[Finding]:
-    if panel.kind in {"stat", "gauge", "bargauge", "timeseries", "table"} and panel.targets:
+    if panel.kind in {"stat", "gauge", "bargauge", "timeseries", "state-timeline", "table"} and panel.targets:
         value = panel.field.get("noValue")
         if not isinstance(value, str) or not value:
             yield panel.place.found("panel-no-value", "Say what stands there when there is nothing (noValue).")
