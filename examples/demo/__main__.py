@@ -1,4 +1,4 @@
-"""``python -m examples.demo``: everything in one process on one loopback origin, until Ctrl-C."""
+"""``python -m examples.demo``: the example platform and the page that shows it, on loopback, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import socket
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -18,6 +19,8 @@ import uvicorn
 import telemetry
 from examples.demo.app import create_app
 from examples.demo.feed import Feed
+from examples.platform.postgres import PostgresError
+from examples.platform.running import Platform, environ_for, platform
 from ingest.errors.route import PATH
 from ingest.principal import Principal
 from ingest.settings import Settings
@@ -28,7 +31,9 @@ DEFAULT_PORT = 8000
 # An open page is told to go within a tick; what else is being answered gets a second.
 _GRACE = 1
 # The newest so many spans, lines and samples are kept to show: enough for the page, bounded for a long demo.
-_KEPT = 3000
+_KEPT = 8000
+# SIGHUP is what a terminal sends that is closed.
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Server(uvicorn.Server):
@@ -52,13 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--port", type=int, default=DEFAULT_PORT, help=f"port on 127.0.0.1 (default {DEFAULT_PORT}; 0: any free one)"
     )
     options = parser.parse_args(arguments)
+    for number in _ENDINGS:
+        signal.signal(number, _end_at_once)
     _forget_settings()
     token = secrets.token_urlsafe(12)
     # No dedupe window here: the page's client counts repeats, and who sends curl twice wants to see two lines.
-    tokens = {token: Principal("dev@example.com", "demo", ("member",))}
+    tokens = {token: Principal("dev@example.com", "demo", ("member", "super_admin"))}
     settings = Settings.load({"tokens": tokens, "dedupe_window": 0})
     listener = _listen(options.port)
-    base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with listener, Receiver(keep="records", limit=_KEPT) as receiver:
         running = telemetry.setup(
             SERVICE,
@@ -77,31 +83,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
             instrument=("httpx",),
             sigterm=False,
         )
-        app = create_app(
-            settings,
-            Feed(receiver, running),
-            base_url=base_url,
-            token=token,
-            service=SERVICE,
-            stopping=lambda: server.should_exit,
-        )
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=_GRACE
-        )
-        server = _Server(config)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, server.stop)
-        print(_welcome(base_url, token), flush=True)
-        server.run(sockets=[listener])
+        environ = environ_for(receiver.environ(), tokens, environment="demo")
+        try:
+            with platform(environ) as running_platform:
+                ended = _serve(settings, receiver, running, running_platform, listener, token)
+        except PostgresError as error:
+            running.shutdown()
+            print(f"The demo can't start: {error}", file=sys.stderr)
+            return 1
         delivered = running.shutdown()
-        print(_goodbye(running), flush=True)
-    return 0 if delivered and server.started else 1
+        _say(_goodbye(running))
+    return 0 if delivered and ended else 1
+
+
+def _serve(
+    settings: Settings,
+    receiver: Receiver,
+    running: telemetry.Telemetry,
+    running_platform: Platform,
+    listener: socket.socket,
+    token: str,
+) -> bool:
+    """Serve the page until a signal comes; whether it was ever up."""
+    base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    app = create_app(
+        settings,
+        Feed(receiver, running, SERVICE),
+        running_platform,
+        base_url=base_url,
+        token=token,
+        service=SERVICE,
+        stopping=lambda: server.should_exit,
+    )
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=_GRACE
+    )
+    server = _Server(config)
+    for number in _ENDINGS:
+        signal.signal(number, server.stop)
+    _say(_welcome(base_url, token))
+    server.run(sockets=[listener])
+    return server.started
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> None:
+    """Before there is anything to serve: leave the blocks that were entered, and go."""
+    raise SystemExit(128 + number)
 
 
 def _forget_settings() -> None:
     """Leave the settings of whoever starts the demo out of it: what it shows is sent to its own receiver only."""
     for name in list(os.environ):
-        if name.startswith(("FLEETGLASS_", "OTEL_", "PROMETHEUS_")):
+        if name.startswith(("FLEETGLASS_", "OTEL_", "PROMETHEUS_", "PG")) or name in {"DATABASE_URL", "FEEDBACK_URL"}:
             del os.environ[name]
 
 
@@ -114,6 +147,14 @@ def _listen(port: int) -> socket.socket:
         return socket.create_server(("127.0.0.1", 0))
 
 
+def _say(text: str) -> None:
+    """Print it, where there still is somebody to read it."""
+    try:
+        print(text, flush=True)
+    except OSError:  # the terminal was closed
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the flush at our very end
+
+
 def _welcome(base_url: str, token: str) -> str:
     report = '{"kind":"error","message":"Hello from curl","url":"/terminal","build":"development"}'
     return textwrap.dedent(
@@ -123,7 +164,7 @@ def _welcome(base_url: str, token: str) -> str:
           Open    {base_url}/
           Token   {token}
 
-        Press the buttons: each throws or fails, and the page shows the lines, traces and counters that come of it.
+        Press the buttons: break the page, give the platform work, kill a worker, and see what comes of it.
         Or send a report from another terminal:
 
           curl -i {base_url}{PATH} \\
@@ -131,7 +172,12 @@ def _welcome(base_url: str, token: str) -> str:
             -H 'Content-Type: application/json' \\
             -d '{report}'
 
-        Also there: {base_url}/metrics, /readyz?verbose, /schema. Ctrl-C ends it."""
+        Or kill a worker, and look at what the platform's console would be told:
+
+          curl -X POST -H 'Authorization: Bearer {token}' {base_url}/demo/pods/heavy-0/kill
+          curl -H 'Authorization: Bearer {token}' {base_url}/api/admin/fleet
+
+        All knobs: docs/platform.md. Also there: {base_url}/metrics, /readyz?verbose, /schema. Ctrl-C ends it."""
     )
 
 

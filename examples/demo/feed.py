@@ -14,25 +14,30 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ingest.errors.report import KINDS
-from ingest.errors.route import RESULTS
+from examples.demo.figures import Figures
 from telemetry import Telemetry
-from telemetry.testing import LogLine, Receiver, Sample, Span
+from telemetry.testing import LogLine, Receiver, Span
 
 _TICK_SECONDS = 0.15
-_SHOWN_LINES = 200
+_SHOWN_LINES = 400
+# Of each kind: jobs come by themselves, and must not push out what somebody has just done.
 _SHOWN_TRACES = 20
+_SHOWN_SPANS = 30
 _LEVEL = re.compile(r"\blevel=(\w+)")
 _LOGGER = re.compile(r"\blogger=(\S+)")
+_JOB = re.compile(r"\bjob_id=")
 _FRONTEND = re.compile(r'logger=frontend frontend-error .*? kind="(\w+)"')
 
 
 class Feed:
     """Lines, traces and counters as the page wants them; each page that is open follows on its own."""
 
-    def __init__(self, receiver: Receiver, running: Telemetry) -> None:
+    def __init__(self, receiver: Receiver, running: Telemetry, service: str) -> None:
         self._receiver = receiver
         self._running = running
+        self._figures = Figures(service)
+        self._seen_samples = 0
+        self._figured: dict[str, Any] = self._figures.shown()
 
     async def events(self, stopping: Callable[[], bool]) -> AsyncIterator[tuple[str, Any]]:
         """``(name, value)``: first ``snapshot`` and ``counters``, then what is new, until ``stopping()``."""
@@ -70,14 +75,20 @@ class Feed:
         wanted = {span.trace_id for span in news}
         traces = [trace_of(spans) for trace_id, spans in self._receiver.traces().items() if trace_id in wanted]
         traces.sort(key=lambda trace: trace["spans"][0]["start_ms"])
-        return traces[-_SHOWN_TRACES:]
+        kept = {
+            trace["trace_id"]
+            for kind in ("request", "job")
+            for trace in [trace for trace in traces if trace["kind"] == kind][-_SHOWN_TRACES:]
+        }
+        return [trace for trace in traces if trace["trace_id"] in kept]
 
     def counters(self) -> dict[str, Any]:
-        """Counters as last pushed, and the ledger as it stands."""
-        return {
-            **counters_of(self._receiver.samples),
-            "ledger": [_ledger_row(row) for row in self._running.health().rows],
-        }
+        """Counters and gauges as they were pushed, and the ledger as it stands."""
+        samples, self._seen_samples = self._news("samples", self._seen_samples)
+        if samples:
+            self._figures.take(samples)
+            self._figured = self._figures.shown()
+        return {**self._figured, "ledger": [_ledger_row(row) for row in self._running.health().rows]}
 
 
 def lines_of(lines: Iterable[LogLine]) -> list[dict[str, Any]]:
@@ -86,13 +97,19 @@ def lines_of(lines: Iterable[LogLine]) -> list[dict[str, Any]]:
 
 
 def line_of(line: LogLine) -> dict[str, Any]:
-    """One line; ``kind`` is ``frontend``, ``access`` or ``app``."""
+    """One line; ``kind`` is ``frontend``, ``access``, ``job`` or ``app``."""
     level, logger = _LEVEL.search(line.line), _LOGGER.search(line.line)
     name = logger[1] if logger else ""
     frontend = _FRONTEND.search(line.line)
     return {
         "line": line.line,
-        "kind": "frontend" if frontend else "access" if name == "access" else "app",
+        "kind": "frontend"
+        if frontend
+        else "access"
+        if name == "access"
+        else "job"
+        if _JOB.search(line.line)
+        else "app",
         "frontend_kind": frontend[1] if frontend else None,
         "level": level[1] if level else "",
         "trace_id": line.trace_id or line.attributes.get("trace_id", ""),
@@ -100,7 +117,10 @@ def line_of(line: LogLine) -> dict[str, Any]:
 
 
 def trace_of(spans: list[Span]) -> dict[str, Any]:
-    """One trace, each span after its parent with its depth; a span whose parent is missing counts as a root."""
+    """One trace, each span after its parent with its depth; a span whose parent is missing counts as a root.
+
+    Of a long one the first spans are shown, ``count`` says how many there are. It is a ``job`` if one was enqueued.
+    """
     ids = {span.span_id for span in spans}
     children: dict[str, list[Span]] = {}
     for span in spans:
@@ -111,7 +131,13 @@ def trace_of(spans: list[Span]) -> dict[str, Any]:
         span, depth = waiting.pop()
         shown.append(_bar(span, depth))
         waiting.extend((child, depth + 1) for child in reversed(children.get(span.span_id, [])))
-    return {"trace_id": spans[0].trace_id, "spans": shown}
+    return {
+        "trace_id": spans[0].trace_id,
+        "kind": "job" if any(span.kind in {"producer", "consumer"} for span in spans) else "request",
+        "count": len(shown),
+        "failed": any(span["status"] == "error" for span in shown),
+        "spans": shown[:_SHOWN_SPANS],
+    }
 
 
 def _bar(span: Span, depth: int) -> dict[str, Any]:
@@ -132,38 +158,6 @@ def _name(span: Span) -> str:
     """The span's name; a client's, which is only the method, with the path that it calls."""
     url = str(span.attributes.get("url.full") or span.attributes.get("http.url") or "")
     return f"{span.name} {urlsplit(url).path}" if span.kind == "client" and url else span.name
-
-
-def counters_of(samples: Iterable[Sample]) -> dict[str, Any]:
-    """Reports by kind and result, and requests by route, from the newest sample of each series."""
-    kinds: dict[str, int] = dict.fromkeys(KINDS, 0)
-    results: dict[str, int] = dict.fromkeys(RESULTS, 0)
-    requests: dict[tuple[str, str, str], dict[str, float]] = {}
-    for sample in samples:
-        labels = sample.labels
-        match sample.name:
-            case "frontend_errors_total":
-                kinds[labels["kind"]] = int(sample.value)
-            case "frontend_reports_total":
-                results[labels["result"]] = int(sample.value)
-            case "http_server_request_duration_seconds_count" | "http_server_request_duration_seconds_sum":
-                key = (labels["http_request_method"], labels["http_route"], labels["http_response_status_code"])
-                requests.setdefault(key, {})[sample.name.rpartition("_")[2]] = sample.value
-    return {
-        "kinds": kinds,
-        "results": results,
-        "requests": [
-            {
-                "method": method,
-                "route": route,
-                "status": status,
-                "count": int(figures["count"]),
-                "mean_ms": 1000 * figures.get("sum", 0.0) / figures["count"],
-            }
-            for (method, route, status), figures in sorted(requests.items(), key=lambda item: item[0][1])
-            if figures.get("count")
-        ],
-    }
 
 
 def _ledger_row(row: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,11 +32,14 @@ log = logging.getLogger("cluster")
 class Cluster:
     """Runs the platform's processes from ``start()`` to ``stop()``; ``environ`` is theirs beside our own.
 
-    ``api_socket`` is handed down to the API server. What processes print is in ``folder``.
+    ``api_socket`` is handed down to the API server. What processes print is in ``folder``. ``mend`` is called while
+    the database is away.
     """
 
-    def __init__(self, url: str, folder: Path, environ: Mapping[str, str], api_socket: int) -> None:
-        self._url, self._folder, self._socket = url, folder, api_socket
+    def __init__(
+        self, url: str, folder: Path, environ: Mapping[str, str], api_socket: int, *, mend: Callable[[], object]
+    ) -> None:
+        self._url, self._folder, self._socket, self._mend = url, folder, api_socket, mend
         self._environ = {**environ, "DATABASE_URL": url}
         self._lock = threading.RLock()
         self._pods: dict[str, Pod] = {}
@@ -107,6 +110,7 @@ class Cluster:
             log.warning("the registry can't be read: %s", str(error).strip())
             if self._connection is not None:
                 self._connection.close()
+            self._mend()
             return
         self._wanted = {"platform-api", "platform-scheduler"}
         for group in found.values():

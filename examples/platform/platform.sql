@@ -27,4 +27,4 @@ INSERT INTO worker_group (name, tags, desired_replicas, autoscale_min, autoscale
 INSERT INTO schedule (name, tag, input, every_s) VALUES
     ('newsletter', 'mail', '{"seconds": 0.3}', 5),
     ('gallery', 'thumbnail', '{"seconds": 0.8}', 7),
-    ('trailer', 'render', '{"seconds": 6}', 10);
+    ('trailer', 'render', '{"seconds": 5}', 12);

@@ -97,6 +97,11 @@ class Postgres:
         assert self._process is not None, "the server was started"
         return self._process.pid
 
+    @property
+    def runs(self) -> bool:
+        """Whether the postmaster is there."""
+        return self._process is not None and self._process.poll() is None
+
     def up(self) -> None:
         """Start it (again) on its port and wait until it takes connections. Raises PostgresError."""
         options = [f"-c{name}={value}" for name, value in self._settings.items()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import shutil
 import socket
 import subprocess
@@ -13,7 +15,9 @@ from typing import Final
 
 from examples.platform.cluster import Cluster
 from examples.platform.database import prepare
-from examples.platform.postgres import Postgres
+from examples.platform.postgres import Postgres, PostgresError
+from ingest.principal import Principal
+from telemetry.version import VERSION
 
 # Waits for the end of its stdin, which is ours: then nothing of the database stays, even if we were killed.
 _CARETAKER: Final = """
@@ -21,6 +25,29 @@ cat >/dev/null
 pid=$(head -n 1 "$1/postgres/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null && sleep 1
 rm -rf "$1"
 """
+
+
+log = logging.getLogger("cluster")
+
+
+def environ_for(
+    destination: Mapping[str, str], tokens: Mapping[str, Principal], environment: str = "example"
+) -> dict[str, str]:
+    """The environment of the platform's processes: all of them tell ``destination``, and take these tokens."""
+    principals = {
+        token: {"email": who.email, "workspace": who.workspace, "roles": who.roles} for token, who in tokens.items()
+    }
+    return {
+        "FLEETGLASS_STDOUT": "off",
+        "FLEETGLASS_METRICS_LISTEN": "off",  # they push; six processes on one machine can't share a port
+        "FLEETGLASS_METRICS_PUSH_INTERVAL": "2",
+        "FLEETGLASS_LINGER": "0.2",
+        "FLEETGLASS_LOG_LEVELS": "uvicorn=WARNING",
+        "FLEETGLASS_ENVIRONMENT": environment,
+        "FLEETGLASS_SERVICE_VERSION": VERSION,
+        "FLEETGLASS_TOKENS": json.dumps(principals),
+        **destination,
+    }
 
 
 class Platform:
@@ -48,7 +75,7 @@ def platform(environ: Mapping[str, str]) -> Iterator[Platform]:
         try:
             url = prepare(database)
             with socket.create_server(("127.0.0.1", 0)) as api:
-                cluster = Cluster(url, folder / "pods", environ, api.fileno())
+                cluster = Cluster(url, folder / "pods", environ, api.fileno(), mend=lambda: _mend(database))
                 try:
                     cluster.start()
                     yield Platform(f"http://127.0.0.1:{api.getsockname()[1]}", database, url, cluster)
@@ -60,3 +87,14 @@ def platform(environ: Mapping[str, str]) -> Iterator[Platform]:
         shutil.rmtree(folder, ignore_errors=True)
         caretaker.stdin.close()
         caretaker.wait()
+
+
+def _mend(database: Postgres) -> None:
+    """Start the database again if it has ended."""
+    if database.runs:
+        return
+    log.error("PostgreSQL has ended; starting it again")
+    try:
+        database.up()
+    except PostgresError as error:
+        log.error("it does not start, trying again: %s", error)

@@ -3,6 +3,7 @@
 import { call } from "/static/api.js";
 import * as counters from "/static/counters.js";
 import { byId, element, shortId } from "/static/element.js";
+import { isKnown, showFigures, UNSERVED, watchFleet } from "/static/fleet.js";
 import * as journey from "/static/journey.js";
 import * as lines from "/static/lines.js";
 import { watchReports } from "/static/reports.js";
@@ -36,7 +37,27 @@ const actions = {
     journey.start("POST …/1042/checkout", "unhandledrejection");
     await call("POST", "/api/orders/1042/checkout", seen);
   },
+  job: () => enqueue("a job to render", { tag: "render", seconds: 3 }),
+  burst: () => enqueue("60 jobs", { tag: "thumbnail", count: 60, seconds: 0.6 }),
+  failing: () => enqueue("a job that fails", { tag: "mail", seconds: 0.4, does: "fail" }),
+  poison: () => enqueue("a poison job", { tag: "render", does: "poison" }),
+  async unserved() {
+    if (isKnown(UNSERVED)) {
+      await press("DELETE", `/api/actions/${UNSERVED}`, `${UNSERVED} withdrawn`);
+    } else {
+      await press("PUT", `/api/actions/${UNSERVED}`, `${UNSERVED} offered`);
+      await enqueue(`two jobs under ${UNSERVED}`, { tag: UNSERVED, count: 2 });
+    }
+  },
 };
+
+// Knobs of the platform are for operators.
+async function press(method, path, text, data = null) {
+  journey.start(text, null);
+  await call(method, path, seen, { token: session.token, data });
+}
+
+const enqueue = (text, data) => press("POST", "/api/jobs", text, data);
 
 function seen({ status, ms, traceId }) {
   journey.answered(status, ms, traceId);
@@ -77,7 +98,10 @@ function watch() {
     journey.seeTraces(batch);
     if (batch.some((trace) => trace.trace_id === selected)) reselect();
   });
-  on("counters", counters.show);
+  on("counters", (figures) => {
+    counters.show(figures);
+    showFigures(figures);
+  });
   events.addEventListener("error", () => state("lost", "no connection"));
 }
 
@@ -119,6 +143,7 @@ const json = (path) => fetch(path).then((response) => response.json());
 async function renew() {
   session = await json("/demo/session");
   byId("service").textContent = session.service;
+  for (const time of document.querySelectorAll("[data-time]")) time.textContent = session.times[time.dataset.time];
 }
 
 async function setUp() {
@@ -141,6 +166,7 @@ async function setUp() {
     button.disabled = false;
   }
   watch();
+  watchFleet(() => session.token, press);
 }
 
 setUp();

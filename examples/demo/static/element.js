@@ -16,4 +16,9 @@ export function duration(ms) {
   return `${ms.toFixed(1)} ms`;
 }
 
+export function seconds(value) {
+  if (value >= 90) return `${Math.round(value / 60)} min`;
+  return value >= 9.95 ? `${Math.round(value)} s` : `${value.toFixed(1)} s`;
+}
+
 export const shortId = (traceId) => traceId.slice(0, 8);

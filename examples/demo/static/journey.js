@@ -48,7 +48,7 @@ export function seeTraces(traces) {
   const found = traces.find((trace) => trace.trace_id === current.traceId);
   if (found === undefined) return;
   current.traced = true;
-  const spans = found.spans.length === 1 ? "1 span" : `${found.spans.length} spans`;
+  const spans = found.count === 1 ? "1 span" : `${found.count} spans`;
   put("trace", "good", `${shortId(found.trace_id)}, ${spans}, ${duration(performance.now() - current.at)}`);
 }
 

@@ -2,7 +2,7 @@
 
 import { byId, element } from "/static/element.js";
 
-const KEPT = 300;
+const KEPT = 500;
 const PAIR = /([^\s="]+)=("(?:\\.|[^"\\])*"|[^\s"]*)|[^\s]+/g;
 
 const list = byId("lines");

@@ -2,6 +2,7 @@
 
 import { byId, duration, element, shortId } from "/static/element.js";
 
+// Of each kind: jobs come by themselves, and must not push out what somebody has just done.
 const KEPT = 20;
 
 const list = byId("traces");
@@ -12,9 +13,16 @@ export function setUp(onTrace) {
     const button = event.target.closest("button[data-trace]");
     if (button) onTrace(button.dataset.trace);
   });
+  for (const button of document.querySelectorAll("[data-traces][aria-pressed]")) {
+    button.addEventListener("click", () => {
+      for (const other of button.parentElement.children) other.setAttribute("aria-pressed", String(other === button));
+      list.dataset.filter = button.dataset.traces;
+      scroll.scrollTop = 0;
+    });
+  }
 }
 
-/** Show traces of the form {trace_id, spans}; one that is there already is drawn anew in its place. */
+/** Show traces of the form {trace_id, kind, count, failed, spans}; one that is there already is drawn anew in its place. */
 export function show(traces, selected, fresh) {
   for (const trace of traces) {
     const old = find(trace.trace_id);
@@ -23,7 +31,11 @@ export function show(traces, selected, fresh) {
     if (old === null) prepend(item);
     else old.replaceWith(item);
   }
-  while (list.childElementCount > KEPT) list.lastElementChild.remove();
+  for (const kind of ["request", "job"]) {
+    for (const item of [...list.children].filter((each) => each.dataset.kind === kind).slice(KEPT)) {
+      if (item.dataset.traceId !== selected) item.remove();
+    }
+  }
   byId("traces-empty").hidden = list.childElementCount > 0;
 }
 
@@ -51,13 +63,12 @@ function find(traceId) {
   return [...list.children].find((item) => item.dataset.traceId === traceId) ?? null;
 }
 
-function draw({ trace_id: traceId, spans }, fresh) {
+function draw({ trace_id: traceId, kind, count, failed, spans }, fresh) {
   const start = Math.min(...spans.map((span) => span.start_ms));
   const total = Math.max(...spans.map((span) => span.start_ms + span.duration_ms)) - start || 1;
   const root = spans[0];
-  const failed = spans.some((span) => span.status === "error");
   const item = element("li", fresh ? "fresh" : "");
-  item.dataset.traceId = traceId;
+  Object.assign(item.dataset, { traceId, kind });
   const link = element("button", "trace-link", shortId(traceId));
   link.type = "button";
   link.dataset.trace = traceId;
@@ -72,6 +83,7 @@ function draw({ trace_id: traceId, spans }, fresh) {
     ),
     element("ol", "spans", ...spans.map((span, index) => bar(span, start, total, span.service !== spans[index - 1]?.service))),
   );
+  if (count > spans.length) item.append(element("p", "rest", `and ${count - spans.length} spans more`));
   return item;
 }
 
