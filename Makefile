@@ -75,6 +75,8 @@ dashboards: env ## write telemetry/grafana/dashboards/ from the records in telem
 backends: env ## build the test backends (VictoriaMetrics, OpenTelemetry Collector, node_exporter and others) once
 	@echo '==> backends: Go programs for the integration tests, kept per user and rebuilt when their pins change'
 	@$(BIN)/python tests/backends/build.py $(ARGS)
+	@[ -n '$(ARGS)' ] || { echo '==> backends: Python packages that the lock can not hold beside ours'; \
+		exec $(BIN)/python -m tests.backends.overlay; }
 
 lock: env ## resolve pyproject.toml again into requirements.lock (ARGS=--upgrade takes newer versions)
 	@echo '==> lock: requirements.lock'

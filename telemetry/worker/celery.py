@@ -6,6 +6,9 @@
 The carrier travels as a message header. A retry links to the run before; a message that the broker delivers again,
 since its worker was lost, can't: nobody may write into it. ``tag`` is the task's name. Celery leaves logging to
 telemetry, and processes of its pool, which end without ``atexit``, deliver before they do.
+
+With ``heartbeat=``, the address of the database that holds ``worker_ping``, a worker has its row there: one, written by
+its main process, for all the processes or threads of its pool.
 """
 
 from __future__ import annotations
@@ -14,14 +17,19 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from contextvars import ContextVar
-from datetime import datetime
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from celery import signals
 
 from telemetry import faults, pipeline
 from telemetry.traces.provider import fail
 from telemetry.worker.jobs import Outcome, Run, enqueue_span, job_span
+from telemetry.worker.roster import Roster, Running
+
+if TYPE_CHECKING:
+    from telemetry.worker.heartbeat import Heartbeat
+    from telemetry.worker.presence import Presence
 
 HEADER: Final = "fleetglass"
 """Name of the message header: ``carrier`` (docs/jobs.md) and ``due``, Unix time by the sender's clock."""
@@ -34,9 +42,44 @@ _OUTCOMES: Final[dict[str | None, Outcome]] = {
 }
 
 
+class _Pool(Roster):
+    """What the pool does, as the worker's main process keeps account of it, whatever the pool is made of."""
+
+    @property
+    def running(self) -> tuple[Running, ...]:
+        """The tasks that the pool has taken on, the oldest first."""
+        found = [
+            Running(request.id, datetime.fromtimestamp(since, UTC), since)
+            for request in self._requests()
+            if (since := request.time_start) is not None
+        ]
+        return tuple(sorted(found, key=lambda task: task.since))
+
+    @property
+    def executed(self) -> int:
+        """How many it has taken on and ended."""
+        from celery.worker import state
+
+        taken: int = state.all_total_count[0]
+        return max(0, taken - len(state.active_requests))
+
+    @staticmethod
+    def _requests() -> list[Any]:
+        from celery.worker import state
+
+        while True:
+            try:
+                return list(state.active_requests)
+            except RuntimeError:  # the worker's own thread takes one in or out meanwhile
+                continue
+
+
 class _Adapter:
-    def __init__(self, group: str) -> None:
+    def __init__(self, group: str, presence: Presence | None = None) -> None:
         self._group = group
+        self._presence = presence
+        self._pool = _Pool()
+        self._heartbeat: Heartbeat | None = None
         self._sending: ContextVar[tuple[str, ExitStack] | None] = ContextVar("fleetglass_sending", default=None)
         self._running: dict[str, tuple[ExitStack, Run]] = {}
 
@@ -51,6 +94,9 @@ class _Adapter:
             "fleetglass.after_run": (signals.task_postrun, self.after_run),
             "fleetglass.process_ends": (signals.worker_process_shutdown, self.process_ends),
             "fleetglass.logging": (signals.setup_logging, self.logging),
+            "fleetglass.ready": (signals.worker_ready, self.worker_ready),
+            "fleetglass.shutting_down": (signals.worker_shutting_down, self.worker_shutting_down),
+            "fleetglass.shutdown": (signals.worker_shutdown, self.worker_shutdown),
         }
 
     def before_publish(self, sender: Any = None, headers: dict[str, Any] | None = None, **_: Any) -> None:
@@ -118,11 +164,41 @@ class _Adapter:
     def logging(self, **_: Any) -> None:
         """That somebody listens is enough: Celery leaves the handlers of the root logger where they are."""
 
+    def worker_ready(self, sender: Any = None, **_: Any) -> None:
+        """In the main process, once it takes tasks; its pool has been forked by now."""
+        if self._presence is None or self._heartbeat is not None:
+            return
+        kind = type(sender.pool).__module__
+        if kind.endswith(("gevent", "eventlet")):
+            faults.say(f"no heartbeat for a worker on {kind}: it needs a thread with an event loop")
+            return
+        own = [name for name in sender.app.tasks if not name.startswith("celery.")]
+        self._heartbeat = self._presence.heartbeat(self._pool, own)
+        self._heartbeat.__enter__()
 
-def install(*, group: str = "") -> None:
-    """Trace and count all tasks that this process publishes or runs; ``group`` is the worker group, if it runs any."""
+    def worker_shutting_down(self, **_: Any) -> None:
+        """In the handler of the signal."""
+        self._pool.drain()
+
+    def worker_shutdown(self, **_: Any) -> None:
+        heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is not None:
+            heartbeat.__exit__()
+
+
+def install(*, group: str = "", heartbeat: str | None = None, **more: Any) -> None:
+    """Trace and count all tasks that this process publishes or runs; ``group`` is the worker group, if it runs any.
+
+    ``heartbeat`` is the address of the database that holds ``worker_ping``; ``more`` goes to ``Heartbeat`` (``tags``,
+    the names of the tasks unless told, ``node``, ``version``, …).
+    """
+    presence = None
+    if heartbeat is not None or more:
+        from telemetry.worker.presence import Presence
+
+        presence = Presence.told(heartbeat, group, more)
     uninstall()
-    for uid, (signal, receiver) in _Adapter(group).receivers().items():
+    for uid, (signal, receiver) in _Adapter(group, presence).receivers().items():
         signal.connect(receiver, weak=False, dispatch_uid=uid)
 
 

@@ -80,6 +80,7 @@ class AsyncHeartbeat:
 
     ``deadline`` counts seconds for one ping, connecting included; it and its retries fit into ``interval`` three
     times over. Leaving the block deletes the row, last of all, so that a worker that ended well is simply not there.
+    ``ping_jobs=False`` is for jobs that another library keeps: they are told of in the row, and not pinged.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class AsyncHeartbeat:
         interval: float = INTERVAL,
         deadline: float = 3.0,
         tables: Tables | None = None,
+        ping_jobs: bool = True,
     ) -> None:
         if not 0 < deadline < interval:
             raise ValueError(f"deadline={deadline:g} s must be above 0 and below interval={interval:g} s")
@@ -102,6 +104,7 @@ class AsyncHeartbeat:
         self.roster = roster or Roster()
         self._conninfo = conninfo
         self._interval, self._deadline = interval, deadline
+        self._ping_jobs = ping_jobs
         tables = tables or Tables()
         names = {
             "ping": tables.quoted(tables.worker_ping),
@@ -182,7 +185,7 @@ class AsyncHeartbeat:
                     "draining": draining,
                 },
             )
-            if running:
+            if running and self._ping_jobs:
                 cursor = await connection.execute(
                     self._jobs,
                     {
@@ -192,7 +195,8 @@ class AsyncHeartbeat:
                     },
                 )
                 ours = {row[0] async for row in cursor}
-        self._settle([job for place, job in enumerate(running, 1) if place not in ours])
+        if self._ping_jobs:
+            self._settle([job for place, job in enumerate(running, 1) if place not in ours])
 
     def _settle(self, missing: list[Running]) -> None:
         """Jobs that the queue no longer has as ours: lost, if it says so twice.

@@ -5,32 +5,50 @@
 A job of Procrastinate has arguments and nothing else, so the carrier travels as one of them, which the worker takes
 out again. Therefore it comes to the workers first: one without it would hand the argument to the task. ``tag`` is the
 task's name. A job that is tried again keeps its trace, but has no link to the run before.
+
+With ``heartbeat=``, the address of the database that holds ``worker_ping``, each worker has its row there.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from procrastinate import App
 from procrastinate.exceptions import JobAborted
 from procrastinate.jobs import Job
 
 from telemetry.worker.jobs import enqueue_span, job_span
+from telemetry.worker.roster import Roster
+
+if TYPE_CHECKING:
+    from telemetry.worker.presence import Presence
 
 ARGUMENT: Final = "fleetglass_carrier"
 """Name of the argument: ``carrier`` (docs/jobs.md) and ``due``, Unix time by the enqueueing process's clock."""
+_ROSTER: Final = "fleetglass_roster"
 
 
-def install(app: App, *, group: str = "") -> App:
+def install(app: App, *, group: str = "", heartbeat: str | None = None, **more: Any) -> App:
     """Trace and count all jobs that ``app`` defers or runs; ``group`` is the worker group, if it runs any.
 
     Workers get it by ``worker_defaults``; one that is given a ``worker_middleware`` of its own has to name
     ``middleware(group)`` there too. Returns ``app``. Jobs that it defers periodically begin a trace where they run.
+
+    ``heartbeat`` is the address of the database that holds ``worker_ping``; ``more`` goes to ``Heartbeat`` (``tags``,
+    the names of the tasks unless told, ``node``, ``version``, …).
     """
+    if heartbeat is not None or more:
+        from telemetry.worker.presence import Presence
+
+        presence = Presence.told(heartbeat, group, more)
+        if presence is not None:
+            setattr(app, "_worker", _present(app, app._worker, presence))  # nothing public sees a worker made
     manager: Any = app.job_manager
     manager.batch_defer_jobs = _deferring(manager.batch_defer_jobs)
     manager.batch_defer_jobs_async = _deferring_async(manager.batch_defer_jobs_async)
@@ -42,12 +60,13 @@ def install(app: App, *, group: str = "") -> App:
 def middleware(group: str = "") -> Callable[..., Awaitable[Any]]:
     """A worker middleware that runs each job in its span."""
 
-    async def run(call_next: Callable[[], Awaitable[Any]], context: Any, _worker: Any) -> Any:
+    async def run(call_next: Callable[[], Awaitable[Any]], context: Any, worker: Any) -> Any:
         job: Job = context.job
         brought: Any = job.task_kwargs.pop(ARGUMENT, None)
         found = brought if isinstance(brought, dict) else {}
         due = found.get("due")
         waited = time.time() - due if isinstance(due, (int, float)) and not job.attempts else None
+        roster, started_at = getattr(worker, _ROSTER, None) or Roster(), datetime.now(UTC)
         with job_span(
             found.get("carrier"),
             job_id=str(job.id),
@@ -56,13 +75,44 @@ def middleware(group: str = "") -> Callable[..., Awaitable[Any]]:
             waited=waited,
             **{"job.attempts": job.attempts},
         ) as running:
+            roster.begin(job.id, started_at)
             try:
                 return await call_next()
             except JobAborted:
                 running.outcome = "cancelled"
                 raise
+            finally:
+                roster.end(job.id, started_at)
 
     return run
+
+
+def _present(app: App, make: Callable[..., Any], presence: Presence) -> Callable[..., Any]:
+    """What makes a worker, but for its row in ``worker_ping`` from its start to its end."""
+
+    @functools.wraps(make)
+    def making(**options: Any) -> Any:
+        worker, roster = make(**options), Roster()
+        setattr(worker, _ROSTER, roster)
+        run, stop = worker.run, worker.stop
+
+        async def running() -> None:
+            own = [name for name in app.tasks if "procrastinate.builtin_tasks" not in name]
+            heartbeat = presence.heartbeat(roster, own)
+            await asyncio.to_thread(heartbeat.__enter__)
+            try:
+                await run()
+            finally:
+                await asyncio.to_thread(heartbeat.__exit__)
+
+        def stopping() -> None:
+            roster.drain()
+            stop()
+
+        worker.run, worker.stop = running, stopping
+        return worker
+
+    return making
 
 
 def _sending(jobs: list[Job], sending: ExitStack) -> list[Job]:

@@ -52,10 +52,9 @@ class Roster:
                 self._executed += 1
 
     def drain(self) -> None:
-        """No more jobs are taken. Safe to call again."""
-        with self._lock:
-            if self._draining_since is None:
-                self._draining_since = time.monotonic()
+        """No more jobs are taken. Safe to call again, and in a signal handler: it takes no lock."""
+        if self._draining_since is None:
+            self._draining_since = time.monotonic()
         self.changed()
 
     def take_away(self, job: Running) -> None:

@@ -1,9 +1,14 @@
-"""A Celery application whose worker runs in a process of its own, with a pool of processes; told by BROKER."""
+"""A Celery application whose worker runs in a process of its own, with a pool of processes.
+
+Told by BROKER, and by DATABASE_URL where it has a heartbeat.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import time
+from pathlib import Path
 
 from celery import Celery
 from celery.exceptions import Ignore
@@ -12,10 +17,12 @@ import telemetry
 from telemetry.worker import celery
 
 log = logging.getLogger("shop")
-telemetry.setup("shop-worker", role="worker")
+telemetry.setup("shop-worker", role="worker", version="7")
 app = Celery("shop", broker=os.environ["BROKER"])
 app.conf.update(broker_connection_retry_on_startup=True, worker_send_task_events=False, task_ignore_result=True)
-celery.install(group="heavy")
+url = os.environ.get("DATABASE_URL")
+presence = {"heartbeat": url, "interval": 1.0, "deadline": 0.9} if url else {}
+celery.install(group="heavy", **presence)
 
 
 @app.task(name="resize")
@@ -38,3 +45,9 @@ def again(self) -> None:
 @app.task(name="ignored")
 def ignored() -> None:
     raise Ignore
+
+
+@app.task(name="slow")
+def slow() -> None:
+    while not Path("go").exists():
+        time.sleep(0.02)
