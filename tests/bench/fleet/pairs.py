@@ -1,0 +1,75 @@
+"""Claims with the exporter on against claims with it off, and off against off as the control.
+
+Blocks of three rounds in random order; before each round the tables are vacuumed. The fleet's heartbeats go on through
+all of them. The exporter is a process of its own, on the same machine as the server, so that its own time counts too.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+from tests.bench.fleet import claims
+from tests.bench.fleet.cost import Cost, between
+from tests.bench.fleet.figures import Block, Priced
+from tests.bench.fleet.simulate import FLAT_OUT, Bench
+
+ROUNDS = ("on", "off", "control")
+
+
+def blocks(bench: Bench, count: int, seconds: float, *, seed: int, said: Callable[[str], None]) -> Iterator[Block]:
+    """Run ``count`` blocks, and a round before them that nobody counts."""
+    bench.estate.settle(FLAT_OUT)
+    claims.run(bench.estate, seconds)
+    rng = random.Random(seed)
+    for number in range(count):
+        order = rng.sample(ROUNDS, 3)
+        found = {}
+        for name in order:
+            bench.estate.vacuum()
+            if name == "on":
+                bench.exporter.ask("go")
+            try:
+                found[name] = claims.run(bench.estate, seconds).rate
+            finally:
+                if name == "on":
+                    bench.exporter.ask("halt")
+        said(f"block {number + 1}: " + ", ".join(f"{name} {found[name]:,.0f}" for name in order))
+        yield Block(tuple(order), **found)
+
+
+def paired(
+    bench: Bench, count: int, seconds: float, *, seed: int, said: Callable[[str], None]
+) -> tuple[list[Block], dict[str, Cost]]:
+    """The blocks, and what the exporter's role spent in them."""
+    before = bench.meter.account()
+    found = list(blocks(bench, count, seconds, seed=seed, said=said))
+    return found, between(before, bench.meter.account())
+
+
+def priced(
+    bench: Bench, ddl: dict[str, str], pairs: int, seconds: float, *, seed: int, said: Callable[[str], None]
+) -> Priced:
+    """Rounds with the indexes of ``ddl`` (name and statement) and without them, in pairs; they are there at the end."""
+    rng, there = random.Random(seed), True
+    found: dict[bool, list[float]] = {True: [], False: []}
+
+    def have(wanted: bool) -> None:
+        nonlocal there
+        if wanted and not there:
+            bench.estate.run(*ddl.values())
+        elif there and not wanted:
+            bench.estate.run(*(f"DROP INDEX {name}" for name in ddl))
+        there = wanted
+
+    try:
+        for number in range(pairs):
+            order = rng.sample((True, False), 2)
+            for wanted in order:
+                have(wanted)
+                bench.estate.vacuum()
+                found[wanted].append(claims.run(bench.estate, seconds).rate)
+            said(f"pair {number + 1}: with {found[True][-1]:,.0f}, without {found[False][-1]:,.0f}")
+    finally:
+        have(True)
+    return Priced(tuple(ddl), found[True], found[False])
