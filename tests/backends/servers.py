@@ -90,7 +90,7 @@ class VictoriaMetrics:
 
         The first scrape comes within about three seconds.
         """
-        file = self._targets / f"{job}.json"
+        file = self._targets / f"{job}-{address.replace(':', '-')}.json"
         written = file.with_suffix(".new")
         written.write_text(json.dumps([{"targets": [address], "labels": {"job": job}}]), encoding="utf-8")
         written.rename(file)

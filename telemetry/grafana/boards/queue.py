@@ -336,9 +336,25 @@ DASHBOARD: Final = Dashboard(
                     unit="ops",
                     no_value="nothing tells",
                     links=(ALL_FLEET, TO_JOB_LINES),
+                    width=8,
                 ),
                 Panel(
                     id=18,
+                    title="Given back, given up",
+                    kind="stat",
+                    description="What our reapers did in the time shown, the first one of a tag included, which a "
+                    "rate can't show. Normal: 0. Given up: those jobs did not run to their end, and nobody tries "
+                    "again.",
+                    queries=(queue.REQUEUED_NOW, queue.GIVEN_UP_NOW),
+                    unit="none",
+                    decimals=0,
+                    no_value="nothing tells",
+                    steps=ANY_IS_ODD,
+                    width=4,
+                    height=8,
+                ),
+                Panel(
+                    id=19,
                     title="Lines of failed jobs",
                     kind="logs",
                     description="Error lines of jobs, newest first. Normal: few. Each has the job's id and a trace id "
@@ -347,7 +363,7 @@ DASHBOARD: Final = Dashboard(
                     no_value="no error lines of jobs",
                 ),
                 Panel(
-                    id=19,
+                    id=20,
                     title="Runs that failed or took long",
                     kind="traces",
                     description="Traces of jobs that did not succeed or ran for more than a minute. Normal: few. The "
@@ -363,7 +379,7 @@ DASHBOARD: Final = Dashboard(
             collapsed=True,
             panels=(
                 Panel(
-                    id=20,
+                    id=21,
                     title="Claims and completions not taken",
                     kind="timeseries",
                     description="What the database did not take from workers, a second; they try again. Normal: 0. "
@@ -375,7 +391,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=21,
+                    id=22,
                     title="Claimed before due, by the table",
                     kind="timeseries",
                     description="Jobs of the last five minutes whose claim is earlier than their due time. Normal: 0. "
@@ -387,7 +403,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=22,
+                    id=23,
                     title="Claimed before due, by the workers",
                     kind="stat",
                     description="Jobs that workers claimed before they were due, in the time shown; their wait counts "
@@ -409,7 +425,7 @@ DASHBOARD: Final = Dashboard(
             collapsed=True,
             panels=(
                 Panel(
-                    id=23,
+                    id=24,
                     title="Rows",
                     kind="timeseries",
                     description="Rows alive and dead. Normal: dead ones are taken away within a minute. Dead ones "
@@ -421,7 +437,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=24,
+                    id=25,
                     title="Last autovacuum",
                     kind="timeseries",
                     description="How long ago autovacuum went through the table. Normal: a minute or so under load. "
@@ -433,7 +449,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=25,
+                    id=26,
                     title="Oldest snapshot",
                     kind="timeseries",
                     description="The age of the oldest transaction that keeps dead rows. Normal: seconds. Minutes: a "
@@ -445,7 +461,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=26,
+                    id=27,
                     title="Oldest snapshot, in transactions",
                     kind="timeseries",
                     description="The same in transactions, with replication slots and prepared ones. Normal: "
@@ -456,7 +472,7 @@ DASHBOARD: Final = Dashboard(
                     links=(ALL_FLEET,),
                 ),
                 Panel(
-                    id=27,
+                    id=28,
                     title="Replica behind",
                     kind="timeseries",
                     description="How far the replica is behind that an observer reads. Normal: below a second; "
@@ -474,7 +490,7 @@ DASHBOARD: Final = Dashboard(
             collapsed=True,
             panels=(
                 Panel(
-                    id=28,
+                    id=29,
                     title="Parts that are read",
                     kind="states",
                     description="Whether the last read of each part worked. Normal: read. Failed: the gauges of that "
@@ -486,7 +502,7 @@ DASHBOARD: Final = Dashboard(
                     links=(ALL_FLEET,),
                 ),
                 Panel(
-                    id=29,
+                    id=30,
                     title="Reads failed",
                     kind="timeseries",
                     description="Reads that failed, a second. Normal: 0. lock_timeout: DDL held the table; "
@@ -497,7 +513,7 @@ DASHBOARD: Final = Dashboard(
                     links=(ALL_FLEET,),
                 ),
                 Panel(
-                    id=30,
+                    id=31,
                     title="Age of the data",
                     kind="timeseries",
                     description="How long ago each part was read. Normal: saw teeth of 15 s, of a minute for detail "
@@ -509,7 +525,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=31,
+                    id=32,
                     title="Reads take",
                     kind="timeseries",
                     description="How long the last read took. Normal: below 0.1 s. More: an index is missing, or dead "
@@ -521,7 +537,7 @@ DASHBOARD: Final = Dashboard(
                     width=8,
                 ),
                 Panel(
-                    id=32,
+                    id=33,
                     title="Exporters",
                     kind="timeseries",
                     description="Exporters that run, and those that read. Normal: one reads where one is elected, all "
@@ -533,7 +549,7 @@ DASHBOARD: Final = Dashboard(
                     width=5,
                 ),
                 Panel(
-                    id=33,
+                    id=34,
                     title="Tags cut off",
                     kind="stat",
                     description="Whether the queue holds more tags than are looked at; the rest is in no figure. "

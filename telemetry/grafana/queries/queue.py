@@ -238,6 +238,20 @@ GIVEN_UP_BY_TAG: Final = _series(
     "Jobs that a reaper of ours ended, a second; a line at 0 for what tells of itself.",
     rests_at_zero=True,
 )
+REQUEUED_NOW: Final = _now(
+    "requeued_now",
+    f"{total(increase('fleet_queue_requeues_total', TAG), '')} or {alive('')}",
+    "given back",
+    "Jobs of dead workers that our reapers gave back in the time shown.",
+    rests_at_zero=True,
+)
+GIVEN_UP_NOW: Final = _now(
+    "given_up_now",
+    f"{total(increase('fleet_queue_given_up_total', TAG), '')} or {alive('')}",
+    "given up",
+    "Jobs that our reapers ended in the time shown, since they had been given back as often as they may be.",
+    rests_at_zero=True,
+)
 FAILURE_LINES: Final = Query(
     name="job_failure_lines",
     language="logql",
