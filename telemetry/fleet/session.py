@@ -3,6 +3,7 @@
 - Limits are set with ``SET LOCAL``, in the same message that begins the transaction: PgBouncer in transaction mode
   gives another server session the next time, and refuses options at startup. No statement is prepared by name, no
   advisory lock taken, no setting left behind.
+- Nothing is read in parallel: the cores are the platform's, and starting workers took longer than they saved.
 - A plain SELECT waits for nobody but for DDL; ``lock_timeout`` ends that wait.
 - The server's limits do not help against a server that hangs. A deadline of our own cuts the connection.
 """
@@ -35,7 +36,7 @@ REASONS: Final[tuple[Reason, ...]] = (
 _BEGIN: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED {mode}; SET LOCAL statement_timeout = {statement:d}; "
     "SET LOCAL lock_timeout = {lock:d}; SET LOCAL idle_in_transaction_session_timeout = {idle:d}; "
-    "SET LOCAL TimeZone = 'UTC'; SET LOCAL jit = off"
+    "SET LOCAL TimeZone = 'UTC'; SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0"
 )
 
 

@@ -26,6 +26,7 @@ from telemetry.fleet.indexes import indexes
 from telemetry.fleet.profiles import WINDFORCE
 from tests.bench.__main__ import DOCS, _machine
 from tests.bench.fleet import claims, figures, pairs, report, series, simulate
+from tests.bench.fleet.cost import between
 from tests.bench.fleet.estate import SETTINGS, Estate, Scale, running
 
 PARTS: Final = ("load", "simulate", "pairs", "indexes", "series", "report")
@@ -38,7 +39,9 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="a few thousand rows, printed and not written")
     parser.add_argument("--data", type=Path, help="folder of the server's data, kept and used again")
     parser.add_argument("--output", type=Path, default=DOCS, help=f"folder to write to (default {DOCS})")
-    parser.add_argument("--stages", default="", help="of simulate, those whose names hold one of these, by comma")
+    parser.add_argument(
+        "--stages", default="", help="of simulate, those whose names hold one of these; parted by semicolons"
+    )
     parser.add_argument("--blocks", type=int, default=21)
     parser.add_argument("--round", type=float, default=20.0, help="seconds of a round of claims")
     parser.add_argument("--pairs", type=int, default=8, help="of rounds with indexes and without")
@@ -48,14 +51,15 @@ def main() -> int:
     if unknown := [part for part in wanted if part not in PARTS]:
         parser.error(f"no part is called {', '.join(unknown)}; there are {', '.join(PARTS)}")
     path = chosen.output / "fleet.json"
-    results = figures.Results() if chosen.small else figures.read(path)
+    run = _Run(chosen, figures.Results() if chosen.small else figures.read(path), None if chosen.small else path)
     if set(wanted) - {"report"}:
         folder = chosen.data or Path(tempfile.mkdtemp(prefix="fleetglass-bench-"))
         try:
-            results = _measured(chosen, wanted, folder, results, None if chosen.small else path)
+            run.measure(wanted, folder)
         finally:
             if chosen.data is None:
                 shutil.rmtree(folder, ignore_errors=True)
+    results = run.results
     page = report.page(results)
     if chosen.small:
         print(page)
@@ -66,61 +70,68 @@ def main() -> int:
     return 0 if all(stage.ledger.balanced for stage in stages) else 1
 
 
-def _measured(
-    chosen: argparse.Namespace, wanted: list[str], folder: Path, results: figures.Results, path: Path | None
-) -> figures.Results:
-    with ExitStack() as stack:
-        estate = stack.enter_context(running(folder, SMALL if chosen.small else Scale()))
-        began = _Began(estate)
-        if not estate.loaded:
-            say(f"load: {estate.load():.0f} s")
-            loaded = figures.Loaded(began.where(), estate.scale, dict(SETTINGS), estate.sizes())
-            results = _kept(results, path, load=loaded)
-        bench = simulate.Bench(estate, stack, interval=1.0 if chosen.small else simulate.INTERVAL)
-        for part in wanted:
+class _Run:
+    """The parts, one after another; what each found is kept as soon as it is there."""
+
+    def __init__(self, chosen: argparse.Namespace, results: figures.Results, path: Path | None) -> None:
+        self.chosen, self.results, self._path = chosen, results, path
+        self._seconds = 1.0 if chosen.small else chosen.round
+
+    def measure(self, wanted: list[str], folder: Path) -> None:
+        with ExitStack() as stack:
+            estate = stack.enter_context(running(folder, SMALL if self.chosen.small else Scale()))
             began = _Began(estate)
-            found = _part(part, chosen, bench)
-            if found is not None:
-                results = _kept(results, path, **{part: found(began.where(), results)})
-                say(f"{part}: done in {began.where().seconds:.0f} s")
-    return results
+            if not estate.loaded:
+                say(f"load: {estate.load():.0f} s")
+                loaded = figures.Loaded(began.where(), estate.scale, dict(SETTINGS), estate.sizes())
+                self._keep(load=loaded)
+            bench = simulate.Bench(estate, stack, interval=1.0 if self.chosen.small else simulate.INTERVAL)
+            parts = {"simulate": self.simulate, "pairs": self.pairs, "indexes": self.indexes, "series": self.series}
+            for part in wanted:
+                if part in parts:
+                    began = _Began(estate)
+                    parts[part](bench, began)
+                    say(f"{part}: done in {began.where().seconds:.0f} s")
 
-
-def _part(part: str, chosen: argparse.Namespace, bench: simulate.Bench):
-    small, seed = chosen.small, chosen.seed
-    seconds = 1.0 if small else chosen.round
-    if part == "simulate":
-        stages = []
+    def simulate(self, bench: simulate.Bench, began: _Began) -> None:
         for plan in simulate.STAGES:
-            if chosen.stages and not any(each in plan.name for each in chosen.stages.split(",")):
+            if not any(each in plan.name for each in self.chosen.stages.split(";")):
                 continue
             say(plan.name)
-            stages.append(bench.stage(msgspec.structs.replace(plan, scrapes=4) if small else plan))
-            say(report.stage_line(stages[-1]))
-        return lambda where, before: figures.Simulated(where, figures.merged(before.simulate, stages))
-    if part == "pairs":
-        blocks, spent = pairs.paired(bench, 3 if small else chosen.blocks, seconds, seed=seed, said=say)
-        return lambda where, _: figures.Paired(where, seconds, claims.CLIENTS, blocks, spent)
-    if part == "indexes":
-        return _indexes(chosen, bench, seconds)
-    if part == "series":
+            stage = bench.stage(msgspec.structs.replace(plan, scrapes=4) if self.chosen.small else plan)
+            say(report.stage_line(stage))
+            self._keep(simulate=figures.Simulated(began.where(), figures.merged(self.results.simulate, [stage])))
+
+    def pairs(self, bench: simulate.Bench, began: _Began) -> None:
+        blocks, before = [], bench.meter.account()
+        count = 3 if self.chosen.small else self.chosen.blocks
+        for block in pairs.blocks(bench, count, self._seconds, seed=self.chosen.seed):
+            blocks.append(block)
+            say(f"block {len(blocks)}: " + ", ".join(f"{name} {getattr(block, name):,.0f}" for name in block.order))
+            spent = between(before, bench.meter.account())
+            self._keep(pairs=figures.Paired(began.where(), self._seconds, claims.CLIENTS, blocks, spent))
+
+    def indexes(self, bench: simulate.Bench, began: _Began) -> None:
+        found, sizes = [], {}
+        for table in ("job_queue", "job_completed"):
+            # Beside running work would only take longer: nobody works while they are made here.
+            advised = [each for each in indexes(WINDFORCE) if each.table == table]
+            ddl = {each.name: each.ddl.replace(" CONCURRENTLY", "") for each in advised}
+            say(f"indexes of {table}: {', '.join(ddl)}")
+            for name in ddl:
+                sizes[name] = bench.estate.one("SELECT pg_relation_size(%s::regclass)", (name,))
+            count = 2 if self.chosen.small else self.chosen.pairs
+            found.append(pairs.priced(bench, ddl, count, self._seconds, seed=self.chosen.seed, said=say))
+            self._keep(indexes=figures.Indexed(began.where(), self._seconds, found, sizes))
+
+    def series(self, bench: simulate.Bench, began: _Began) -> None:
         counted = series.counted(bench.estate)
-        return lambda where, _: figures.Series(where, counted)
-    return None
+        self._keep(series=figures.Series(began.where(), counted))
 
-
-def _indexes(chosen: argparse.Namespace, bench: simulate.Bench, seconds: float):
-    advised = indexes(WINDFORCE)
-    found, sizes = [], {}
-    for table in ("job_queue", "job_completed"):
-        # Beside running work would only take longer: nobody works while they are made here.
-        ddl = {each.name: each.ddl.replace(" CONCURRENTLY", "") for each in advised if each.table == table}
-        say(f"indexes of {table}: {', '.join(ddl)}")
-        for name in ddl:
-            sizes[name] = bench.estate.one("SELECT pg_relation_size(%s::regclass)", (name,))
-        count = 2 if chosen.small else chosen.pairs
-        found.append(pairs.priced(bench, ddl, count, seconds, seed=chosen.seed, said=say))
-    return lambda where, _: figures.Indexed(where, seconds, found, sizes)
+    def _keep(self, **more: object) -> None:
+        self.results = msgspec.structs.replace(self.results, **more)
+        if self._path is not None:
+            figures.write(self._path, self.results)
 
 
 class _Began:
@@ -139,13 +150,6 @@ class _Began:
             server=f"PostgreSQL {self._estate.one('SHOW server_version')}",
             seconds=time.monotonic() - self._at,
         )
-
-
-def _kept(results: figures.Results, path: Path | None, **more: object) -> figures.Results:
-    results = msgspec.structs.replace(results, **more)
-    if path is not None:
-        figures.write(path, results)
-    return results
 
 
 def say(sentence: str) -> None:

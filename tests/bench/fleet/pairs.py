@@ -10,19 +10,18 @@ import random
 from collections.abc import Callable, Iterator
 
 from tests.bench.fleet import claims
-from tests.bench.fleet.cost import Cost, between
 from tests.bench.fleet.figures import Block, Priced
 from tests.bench.fleet.simulate import FLAT_OUT, Bench
 
 ROUNDS = ("on", "off", "control")
 
 
-def blocks(bench: Bench, count: int, seconds: float, *, seed: int, said: Callable[[str], None]) -> Iterator[Block]:
+def blocks(bench: Bench, count: int, seconds: float, *, seed: int) -> Iterator[Block]:
     """Run ``count`` blocks, and a round before them that nobody counts."""
     bench.estate.settle(FLAT_OUT)
     claims.run(bench.estate, seconds)
     rng = random.Random(seed)
-    for number in range(count):
+    for _ in range(count):
         order = rng.sample(ROUNDS, 3)
         found = {}
         for name in order:
@@ -34,17 +33,7 @@ def blocks(bench: Bench, count: int, seconds: float, *, seed: int, said: Callabl
             finally:
                 if name == "on":
                     bench.exporter.ask("halt")
-        said(f"block {number + 1}: " + ", ".join(f"{name} {found[name]:,.0f}" for name in order))
         yield Block(tuple(order), **found)
-
-
-def paired(
-    bench: Bench, count: int, seconds: float, *, seed: int, said: Callable[[str], None]
-) -> tuple[list[Block], dict[str, Cost]]:
-    """The blocks, and what the exporter's role spent in them."""
-    before = bench.meter.account()
-    found = list(blocks(bench, count, seconds, seed=seed, said=said))
-    return found, between(before, bench.meter.account())
 
 
 def priced(

@@ -53,7 +53,8 @@ class Bench:
     ) -> None:
         self.estate, self.interval = estate, interval
         scale = msgspec.json.encode(estate.scale).decode()
-        estate.run("DELETE FROM worker_ping")
+        # Of an earlier run: its workers, and a lease that would make this exporter wait.
+        estate.run("DELETE FROM worker_ping", "DELETE FROM telemetry.exporter_lease")
         self.workers = stack.enter_context(Child("tests.bench.fleet.workers", estate.url, scale, core=None))
         given = msgspec.json.encode(limits or {}).decode()
         self.exporter = stack.enter_context(
