@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 import psycopg
 
+from telemetry.fleet.catalogue import dedicated_sql, uses_sql
 from telemetry.fleet.model import Windows
 from telemetry.fleet.profiles import WINDFORCE
 from telemetry.fleet.queue import UPKEEP_SQL, statements
@@ -24,6 +25,7 @@ AROUND: Final = "around"
 """Everything but the reads: BEGIN, SET LOCAL, COMMIT, the clock, the check of the schema, the lease."""
 SCRAPE: Final = ("pending",)
 WORKERS: Final = ("workers", "groups")
+CATALOGUE: Final = ("catalogue", "dedicated")
 DETAIL: Final = ("exact", "running", "claims", "failed", "at_limit", "overdue", "upkeep")
 
 
@@ -59,11 +61,18 @@ def total(costs: Costs, names: tuple[str, ...]) -> Cost | None:
 
 def texts() -> dict[str, str]:
     """The exporter's reads as they are sent."""
-    pings, registry = WINDFORCE.pings, WINDFORCE.registry
+    pings, registry, apps = WINDFORCE.pings, WINDFORCE.registry, WINDFORCE.apps
     assert pings is not None
     assert registry is not None
-    found = {**statements(WINDFORCE), "workers": workers_sql(pings), "groups": groups_sql(registry)}
-    return {**found, "upkeep": UPKEEP_SQL}
+    assert apps is not None
+    return {
+        **statements(WINDFORCE),
+        "upkeep": UPKEEP_SQL,
+        "workers": workers_sql(pings),
+        "groups": groups_sql(registry),
+        "catalogue": uses_sql(apps, WINDFORCE.actions),
+        "dedicated": dedicated_sql(registry),
+    }
 
 
 _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {

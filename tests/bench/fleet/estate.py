@@ -59,6 +59,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 1_000
     tags: int = 10
     groups: int = 5
+    apps: int = 200
     rate: float = 50.0
 
     def tags_of(self, group: int) -> list[str]:
@@ -114,7 +115,7 @@ class Estate:
         self.run("CREATE EXTENSION pg_stat_statements", "ALTER TABLE job_completed DROP CONSTRAINT job_completed_pkey")
         self.run(_HISTORY, values=values | {"first": 1, "last": self.scale.history, "until": 0})
         self.run("ALTER TABLE job_completed ADD PRIMARY KEY (job_id)")
-        for text in (_PENDING, _RUNNING, _RUNTIME):
+        for text in (_PENDING, _RUNNING, _RUNTIME, _APPS, _ACTIONS):
             self.run(text, values=values)
         self.run(CLAIM_INDEX)
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -203,5 +204,13 @@ SELECT 'tag-' || n %% %(tags)s, at - make_interval(secs => %(pending)s / %(rate)
     'worker-' || n %% %(workers)s, %(carrier)s::jsonb
 FROM generate_series(0, %(running)s - 1) n,
     LATERAL (SELECT now() - make_interval(secs => (%(running)s - n) / %(rate)s::float8) AS at) t
+"""
+_APPS: Final = """
+INSERT INTO app (workspace_id, app_key, tag)
+SELECT 'workspace-' || n %% 7, 'app-' || n, 'tag-' || n %% %(tags)s FROM generate_series(1, %(apps)s) n
+"""
+_ACTIONS: Final = """
+INSERT INTO action (workspace_id, app_key, action_key)
+SELECT workspace_id, app_key, 'action-' || n FROM app, generate_series(1, 5) n
 """
 _RUNTIME: Final = "INSERT INTO job_runtime (job_id, ping) SELECT job_id, now() FROM job_queue WHERE running"

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from telemetry.fleet.election import Election
-from telemetry.fleet.observer import Observer
+from telemetry.fleet.observer import PARTS, Observer
 from tests.bench import child
 
 INTERVAL: Final = 15.0
@@ -39,7 +39,7 @@ class Exporter:
     def step(self, whole: bool) -> dict[str, Any]:
         """Read now; what was found."""
         # What is due is the observer's to say, by when it last read each part.
-        due = {"queue", "workers", "detail"} if whole else {"queue", "workers"}
+        due = set(PARTS) if whole else {"queue", "workers"}
         now = time.monotonic()
         self.observer._reads = {
             part: msgspec.structs.replace(read, began=-1e9 if part in due else now)

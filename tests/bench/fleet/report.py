@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tests.bench.fleet import stats
-from tests.bench.fleet.cost import AROUND, DETAIL, SCRAPE, WORKERS, Cost, total
+from tests.bench.fleet.cost import AROUND, CATALOGUE, DETAIL, SCRAPE, WORKERS, Cost, total
 from tests.bench.fleet.figures import Indexed, Loaded, Paired, Results, Scrape, Series, Simulated, Stage, Where
 from tests.bench.report import number
 
@@ -17,7 +17,7 @@ BUDGETS: Final = (
     ("each minute: running, waits, exact counts, failed, at their limit, overdue, upkeep", DETAIL, 150.0, None),
 )
 """What is promised of the first stage: milliseconds and buffers, of the worst reading."""
-_WHEN: Final = {**dict.fromkeys((*SCRAPE, *WORKERS, AROUND), "15 s"), **dict.fromkeys(DETAIL, "60 s")}
+_WHEN: Final = {**dict.fromkeys((*SCRAPE, *WORKERS, AROUND), "15 s"), **dict.fromkeys((*DETAIL, *CATALOGUE), "60 s")}
 _SAYS: Final = {
     "pending": "pending: oldest age and capped count of each tag",
     "workers": "workers: every ping",
@@ -29,6 +29,8 @@ _SAYS: Final = {
     "at_limit": "at their restart limit",
     "overdue": "overdue",
     "upkeep": "upkeep: dead rows, oldest snapshot",
+    "catalogue": "catalogue: apps and actions",
+    "dedicated": "workspaces with a group to themselves",
     AROUND: "around them: BEGIN, limits, clock, lease, COMMIT",
 }
 

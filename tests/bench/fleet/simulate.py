@@ -16,7 +16,7 @@ import psycopg
 
 from tests.bench.child import Child
 from tests.bench.fleet import claims
-from tests.bench.fleet.cost import DETAIL, SCRAPE, WORKERS, Meter, between, plans
+from tests.bench.fleet.cost import Meter, between, plans, texts
 from tests.bench.fleet.estate import Estate
 from tests.bench.fleet.exporter import INTERVAL, WHOLE
 from tests.bench.fleet.figures import Ledger, Scrape, Stage
@@ -85,7 +85,7 @@ class Bench:
             began = time.monotonic()
             scrapes = [self._scrape(began, number, plan) for number in range(1, plan.scrapes + 1)]
             seconds = time.monotonic() - began
-            explained = plans(estate, (*SCRAPE, *WORKERS, *DETAIL)) if plan.explained else {}
+            explained = plans(estate, tuple(texts())) if plan.explained else {}
             jobs, rate = load.end()
         after, done = self.tables(), self.workers.ask("counts")
         ledger = Ledger(
