@@ -41,10 +41,11 @@ WITH gone AS (DELETE FROM job_queue WHERE tag = %s AND NOT running RETURNING job
 INSERT INTO job_completed (job_id, tag, status, scheduled_for, started_at)
 SELECT job_id, tag, 'canceled', scheduled_for, now() FROM gone
 """
-# A group that breathes keeps its upper end where that is not below.
+# A group that breathes has two ends, and both or neither are given; the upper one stays where that is not below.
 SCALE = """
-UPDATE worker_group SET desired_replicas = %(n)s, autoscale_max = greatest(autoscale_max, %(n)s),
-    autoscale_min = CASE WHEN autoscale_max IS NOT NULL THEN %(n)s END
+UPDATE worker_group SET desired_replicas = %(n)s,
+    autoscale_min = CASE WHEN autoscale_max IS NOT NULL THEN %(n)s END,
+    autoscale_max = CASE WHEN autoscale_max IS NOT NULL THEN greatest(autoscale_max, %(n)s) END
 WHERE name = %(group)s
 """
 

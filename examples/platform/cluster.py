@@ -20,7 +20,7 @@ import psycopg
 
 from examples.platform.pods import Pod
 from examples.platform.scaling import Group, Scaler, groups
-from examples.platform.times import BACK_OFF
+from examples.platform.times import ARRIVES, BACK_OFF
 
 TICK: Final = 0.2
 LOOK: Final = 1.0
@@ -47,6 +47,7 @@ class Cluster:
         self._scaler = Scaler()
         self._connection: psycopg.Connection[Any] | None = None
         self._looked = 0.0
+        self._begun = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cluster", daemon=True)
 
@@ -56,7 +57,7 @@ class Cluster:
         self._want("platform-scheduler", ["examples.platform.scheduler"], {})
         self._thread.start()
 
-    def stop(self, grace: float = 1.0) -> None:
+    def stop(self, grace: float = 0.7) -> None:
         """End them all: ``grace`` seconds to drain, then SIGKILL."""
         self._stop.set()
         if self._thread.ident is not None:
@@ -112,10 +113,15 @@ class Cluster:
                 self._connection.close()
             self._mend()
             return
-        self._wanted = {"platform-api", "platform-scheduler"}
+        arrives = now + ARRIVES if self._begun else now
+        names = {"platform-api", "platform-scheduler"}
         for group in found.values():
             for number in range(self._scaler.replicas(group, now)):
-                self._want(f"{group.name}-{number}", ["examples.platform.worker"], self._of(group), group.grace + 10)
+                name = f"{group.name}-{number}"
+                names.add(name)
+                self._want(name, ["examples.platform.worker"], self._of(group), group.grace + 10, arrives)
+        self._wanted = names
+        self._begun = True
 
     def _of(self, group: Group) -> dict[str, str]:
         return {
@@ -125,10 +131,13 @@ class Cluster:
             "NODE_NAME": "this-machine",
         }
 
-    def _want(self, name: str, command: list[str], environ: Mapping[str, str], grace: float = 2.0) -> None:
+    def _want(
+        self, name: str, command: list[str], environ: Mapping[str, str], grace: float = 2.0, arrives: float = 0.0
+    ) -> None:
+        if name not in self._wanted:
+            pod = self._pods.setdefault(name, Pod(name, command, {**self._environ, **environ}, grace))
+            pod.again_at = max(pod.again_at, arrives)
         self._wanted.add(name)
-        if name not in self._pods:
-            self._pods[name] = Pod(name, command, {**self._environ, **environ}, grace)
 
     def _reconcile(self, pod: Pod, now: float) -> None:
         asked = pod.kill_at is not None

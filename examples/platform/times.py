@@ -28,9 +28,8 @@ SLO: Final = 30.0
 """Seconds that the oldest job of a tag may wait; 300 in production."""
 BACK_OFF: Final = 10.0
 """Seconds until a worker that died is started again, as Kubernetes begins its CrashLoopBackOff."""
+ARRIVES: Final = 2.5
+"""Seconds until a worker that is asked for later begins to start: a pod is scheduled first, and its image pulled."""
 
-_CATALOGUE: Final = """
-SELECT DISTINCT coalesce(a.tag, p.tag_override, p.tag) FROM action a JOIN app p USING (workspace_id, app_key)
-"""
-PROFILE: Final = msgspec.structs.replace(WINDFORCE, zombie_timeout=ZOMBIE, catalogue=_CATALOGUE)
-"""Windforce's tables; the tags of its actions are the catalogue."""
+PROFILE: Final = msgspec.structs.replace(WINDFORCE, zombie_timeout=ZOMBIE)
+"""Windforce's tables. The tags of its apps and actions are the catalogue that coverage is judged over."""
