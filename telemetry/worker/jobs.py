@@ -99,6 +99,9 @@ def job_span(
         | clean(attributes),
     )
     run = Run(span, brought)
+    executed = registry.counter("fleet_job_executed_total")
+    for each in OUTCOMES:  # at 0 before the first run ends: a rate sees the first failure under a tag
+        executed.child(tag, group, each)
     began = time.perf_counter()
     try:
         with (

@@ -7,12 +7,14 @@ import json
 import re
 from urllib.parse import parse_qs, quote
 
+import promql_parser
 import pytest
 
 from telemetry.catalogue import METRICS
 from telemetry.grafana import classic
 from telemetry.grafana.boards import BOARDS
 from telemetry.grafana.foreign import FOREIGN
+from telemetry.grafana.lint import promql
 from telemetry.grafana.records import SOURCES, Dashboard, Explore, Jump, Link, Panel, Query
 
 BY_UID = {board.uid: board for board in BOARDS}
@@ -252,6 +254,22 @@ def test_a_query_follows_the_rules_of_the_house(query: Query) -> None:
             assert "clamp_min(" in text
     if query.language == "logql" and query.shape == "series":
         assert "[$__auto]" in text
+
+
+def test_a_gauge_of_several_exporters_counts_once_before_anything_is_added_up() -> None:
+    """gitlab-ci-pipelines-exporter#1001, airflow#66810: replicas doubled what waits."""
+    seen = 0
+    for query in QUERIES.values():
+        for selector in promql.read(query.expression).selectors() if query.language == "promql" else ():
+            spec = METRICS.get(selector.metric)
+            # Who leads is asked of each exporter.
+            if spec is None or spec.name == "fleet_queue_observer_leader":
+                continue
+            if (spec.origin, spec.kind) == ("telemetry.fleet.observer", "gauge"):
+                around = [node for node in selector.around if isinstance(node, promql_parser.AggregateExpr)]
+                assert str(around[-1].op) in {"max", "min"}, query.name
+                seen += 1
+    assert seen > 50
 
 
 def test_one_name_is_one_query() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from opentelemetry import baggage, context, trace
 
 import telemetry
+from telemetry.metrics.registry import REGISTRY
 from telemetry.worker import JobCancelled, enqueue_span, job_span, read, read_columns
 from telemetry.worker.carrier import BAGGAGE_LIMIT, MEMBER_LIMIT, capped, carry
+from telemetry.worker.jobs import OUTCOMES
 
 log = logging.getLogger("worker.test")
 
@@ -95,6 +98,18 @@ def test_how_a_run_ends_is_counted(telemetry_captured):
     failed = by_name(telemetry_captured)["process t"][1]
     assert failed.status.lower() == "error"
     assert failed.events[0].attributes["exception.type"] == "ValueError"
+
+
+def test_the_first_failure_under_a_tag_is_a_step_from_zero_that_a_rate_sees():
+    def scraped() -> list[float | None]:
+        labels = {"tag": "first", "group": "g"}
+        name = "fleet_job_executed_total"
+        return [REGISTRY.get_sample_value(name, {**labels, "outcome": outcome}) for outcome in OUTCOMES]
+
+    with contextlib.suppress(ValueError), job_span(None, job_id="1", tag="first", group="g"):
+        assert scraped() == [0, 0, 0, 0]
+        raise ValueError("no")
+    assert scraped() == [0, 1, 0, 0]
 
 
 def test_the_wait_of_a_redelivered_job_is_not_counted_since_it_holds_the_run_that_was_lost(telemetry_captured):
