@@ -18,8 +18,8 @@ help: ## what each verb does
 env: ## make .venv from requirements.lock (every verb below does it first; costs nothing when done)
 	@PYTHON='$(PYTHON)' sh .ci/environment
 
-demo: env ## start the example API, the ingest service and a live page on loopback
-	@echo '==> demo: an API, the ingest service and a live page; Ctrl-C ends it'
+demo: env ## start the example platform on PostgreSQL and a live page of it, on loopback
+	@echo '==> demo: a platform on PostgreSQL, its fleet and a live page; Ctrl-C ends it'
 	@exec $(BIN)/python -m examples.demo $(ARGS)
 
 test: env ## run the tests; what needs a missing part is skipped and said (ARGS='-k name')

@@ -1,1 +1,1 @@
-"""The demo: an example API, the ingest service and a live page, in one process on one loopback origin."""
+"""The demo: the example platform, a shop with a page, and a receiver of what all of them tell, on loopback."""

@@ -1,1 +1,1 @@
-"""A small platform that uses all of it: an API server, a job queue on PostgreSQL, and two groups of workers."""
+"""A small platform that uses all of it: an API server, two groups of workers and a scheduler on PostgreSQL."""
