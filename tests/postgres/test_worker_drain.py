@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import uuid
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,17 +12,10 @@ import pytest
 from telemetry.testing import Receiver
 from telemetry.worker.drain import EXIT_CODE
 from tests.backends.process import eventually
-from tests.postgres.working import ZOMBIE, enqueue, job, reaping, rows, worker
+from tests.postgres.working import ZOMBIE, enqueue, job, reaping, rows, stays_ours, worker
 
 pytestmark = pytest.mark.timeout(240)
 KINDS = ("threads", "tasks", "hand")
-
-
-def stays_ours(url: str, job_id, since) -> bool:
-    """Pinged again since, and running for longer than a reaper would let it without."""
-    now = job(url, job_id)
-    assert now["running"], now
-    return now["runs_for"] > 2 * ZOMBIE and now["ping"] > since
 
 
 @pytest.mark.slow
@@ -99,7 +94,7 @@ def test_a_main_thread_that_blocks_is_interrupted_past_the_grace(queue, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["threads", "hand"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_worker_that_is_killed_lapses_and_its_job_goes_back_once_and_links_to_the_run_before(
     kind, queue, tmp_path, telemetry_receiver
 ):
@@ -126,7 +121,7 @@ def test_a_worker_that_is_killed_lapses_and_its_job_goes_back_once_and_links_to_
             assert program.code() == 0, program.said
         assert requeued == {slow: 1}
     (again,) = eventually(lambda: [s for s in telemetry_receiver.spans if s.name == "process slow"], timeout=60)
-    if kind == "threads":  # the claim by hand writes no last run
+    if kind != "hand":  # whose claim writes no last run
         _, trace_id, span_id, _ = before["carrier"]["last_run"].split("-")
         assert [(link.trace_id, link.span_id) for link in again.links] == [(trace_id, span_id)]
     assert not [s for s in telemetry_receiver.spans if s.name == "wait slow"], (
@@ -153,3 +148,30 @@ def test_what_was_logged_and_traced_to_the_end_of_a_drain_arrives(
     (line,) = [line for line in telemetry_receiver.lines if line.fields.get("msg") == "running slow"]
     assert line.fields["job_id"] == str(slow)
     assert line.fields["trace_id"] == spans["process slow"].trace_id
+
+
+@pytest.mark.slow
+def test_workers_killed_one_after_another_under_load_lose_no_job_and_complete_none_twice(queue, tmp_path):
+    """What a worker held when it was killed goes back once for each time; nothing else runs again."""
+    jobs = enqueue(queue, "brief", 150)
+    done = "SELECT job_id, status FROM job_completed"
+    with reaping(queue, 3) as requeued:
+        for number, enough in enumerate((15, 40, 65)):
+            kind = KINDS[number]
+            with worker(kind, queue, tmp_path / kind) as doomed, worker(kind, queue, tmp_path / f"{kind}-too") as other:
+                assert eventually(lambda at=enough: len(rows(queue, done)) >= at, timeout=90), doomed.said + other.said
+                for each in (doomed, other):
+                    each.end(signal.SIGKILL)
+                    assert each.code() == -signal.SIGKILL
+        with worker("threads", queue, tmp_path / "last") as last:
+            assert eventually(lambda: len(rows(queue, done)) == len(jobs), timeout=120), last.said
+            last.end()
+            assert last.code() == 0, last.said
+        ran = Counter(path.name.split("-", 1)[1] for path in tmp_path.glob("*/ran-*"))
+        assert set(ran) == {str(each) for each in jobs}
+        for each, times in ran.items():
+            assert times <= 1 + requeued[uuid.UUID(each)], "run again by somebody though nobody gave it back"
+    assert {row["job_id"] for row in rows(queue, done)} == set(jobs)
+    assert rows(queue, "SELECT * FROM job_queue") == []
+    assert requeued, "somebody held a job when it was killed"
+    assert max(requeued.values()) <= 3

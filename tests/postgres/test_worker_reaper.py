@@ -11,6 +11,7 @@ import pytest
 
 from telemetry.worker.patience import Patience
 from telemetry.worker.reaper import Reaper
+from tests.backends.pgbouncer import pooled
 
 pytestmark = pytest.mark.timeout(180)
 DEAD = "2 minutes"
@@ -55,6 +56,41 @@ def test_dead_jobs_go_back_and_living_ones_stay(queue):
         back = connection.execute("SELECT DISTINCT worker, started_at, restarts FROM job_queue WHERE NOT running")
         assert back.fetchall() == [(None, None, 1)]
     assert {row[0] for row in rows} == set(alive)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Seoul", "America/St_Johns"])
+def test_the_time_zone_of_a_session_makes_nobody_dead_or_alive(queue, zone):
+    dead, alive = running_jobs(queue, 2), running_jobs(queue, 2, "10 seconds")
+    found = reap(f"{queue}?options=-c%20timezone%3D{zone}", patient())
+    assert {job for job, _ in found.requeued} == set(dead)
+    with psycopg.connect(queue) as connection:
+        rows = connection.execute("SELECT job_id FROM job_queue WHERE running").fetchall()
+    assert {row[0] for row in rows} == set(alive)
+
+
+def test_through_a_pooler_in_transaction_mode_several_reapers_requeue_each_job_exactly_once(server, queue):
+    jobs, requeued, lock = running_jobs(queue, 250), Counter[uuid.UUID](), threading.Lock()
+    start = threading.Barrier(4)
+
+    def reaping(url: str) -> None:
+        reaper = patient()
+        with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
+            start.wait(60)
+            while True:
+                found = reaper.reap(connection)
+                with lock:
+                    requeued.update(job for job, _ in found.requeued)
+                    if len(requeued) == len(jobs):
+                        return
+
+    with pooled(server, queue.rsplit("/", 1)[1]) as url:
+        threads = [threading.Thread(target=reaping, args=(url,), daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(90)
+        assert requeued == Counter(jobs)
+        assert reap(url, patient()).requeued == ()
 
 
 def test_a_job_whose_worker_died_before_its_first_ping_goes_back_too(queue):

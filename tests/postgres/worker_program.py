@@ -1,7 +1,7 @@
 """A worker in a process of its own, for the tests that kill and drain it: ``worker_program.py KIND URL FOLDER GRACE``.
 
-What a job does is in its tag: ``quick`` ends at once, ``slow`` when FOLDER has a file ``go``, ``stuck`` blocks where
-no exception reaches it. Each run leaves a file named for its job.
+What a job does is in its tag: ``quick`` ends at once, ``brief`` in a moment, ``slow`` when FOLDER has a file ``go``,
+``stuck`` blocks where no exception reaches it. Each run leaves a file named for its job.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import telemetry
 from telemetry.worker import AsyncJobLoop, Drain, Heartbeat, Job, JobCancelled, JobLoop, job_span
 
 kind, url, place, grace = sys.argv[1], sys.argv[2], Path(sys.argv[3]), float(sys.argv[4])
-TAGS = ("quick", "slow", "stuck")
+TAGS = ("quick", "brief", "slow", "stuck")
 log = logging.getLogger("program")
 
 
@@ -29,6 +29,8 @@ def began(job_id: object, tag: str) -> None:
 
 def work(job: Job) -> None:
     began(job.id, job.tag)
+    if job.tag == "brief":
+        time.sleep(0.1)
     if job.tag == "stuck":
         time.sleep(600)
     while job.tag == "slow" and not (place / "go").exists():
@@ -37,6 +39,8 @@ def work(job: Job) -> None:
 
 async def await_it(job: Job) -> None:
     began(job.id, job.tag)
+    if job.tag == "brief":
+        await asyncio.sleep(0.1)
     if job.tag == "stuck":
         time.sleep(600)  # noqa: ASYNC251 - the mistake that the heartbeat's own thread is for
     while job.tag == "slow" and not (place / "go").exists():  # noqa: ASYNC110 - another process makes the file
@@ -75,7 +79,9 @@ def by_hand() -> None:
                 with drain.job(job_id, started_at) as job, job_span(carrier, job_id=str(job_id), tag=tag, group="g"):
                     with job.cancellable():
                         began(job_id, tag)
-                        while tag != "quick" and not (place / "go").exists():
+                        if tag == "brief":
+                            time.sleep(0.1)
+                        while tag not in {"quick", "brief"} and not (place / "go").exists():
                             time.sleep(600 if tag == "stuck" else 0.02)
                     connection.execute(
                         "WITH done AS (DELETE FROM job_queue WHERE job_id = %s AND worker = %s AND started_at = %s "

@@ -12,6 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,13 @@ def job(url: str, job_id: uuid.UUID) -> dict[str, Any]:
     )
     (found,) = rows(url, query, {"id": job_id})
     return found
+
+
+def stays_ours(url: str, job_id: uuid.UUID, since: datetime) -> bool:
+    """Whether a job was pinged again since, and runs for longer than a reaper would let it without."""
+    now = job(url, job_id)
+    assert now["running"], now
+    return bool(now["runs_for"] > 2 * ZOMBIE and now["ping"] > since)
 
 
 class Program:
