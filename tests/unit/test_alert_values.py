@@ -26,7 +26,12 @@ def test_the_example_can_be_read():
     assert values.services[0] == Service(
         "windforce-server", availability=0.999, latency=Latency(threshold=0.5, objective=0.99), browser_errors=True
     )
-    assert [service.name for service in values.services] == ["windforce-server", "gshare", "windforce-worker"]
+    assert [service.name for service in values.services] == [
+        "windforce-server",
+        "gshare",
+        "windforce-worker",
+        "windforce-observer",
+    ]
     assert values.services[2].slos == ()
     assert values.jobs[-1] == "grafana"
     assert values.routing is not None

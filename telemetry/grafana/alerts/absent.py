@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from telemetry.grafana.alerts.records import Alert
-from telemetry.grafana.alerts.values import Exporter, Service, Values
+from telemetry.grafana.alerts.values import Exporter, Fleet, Service, Values
 from telemetry.grafana.records import Query
 
 RUNBOOK: Final = "telemetry.md"
@@ -100,9 +100,35 @@ def exporter_absent(exporter: Exporter) -> Alert:
     )
 
 
+def observer_absent(fleet: Fleet) -> Alert:
+    """Nobody tells anything of a platform's queue and workers."""
+    job = fleet.job
+    return Alert(
+        uid=f"fleet-observer-absent-{job}",
+        name="FleetObserverAbsent",
+        title=f"No observer of queue and workers at {job}",
+        query=_query(
+            f"observer_absent_{job}",
+            f'absent(fleet_queue_observer_leader{{job="{job}"}})',
+            f"1 while no observer of {job} can be scraped.",
+        ),
+        hold=300,
+        # The queue may stand still, and none of the alerts that would page for it can fire.
+        severity="critical",
+        labels={"job": job},
+        summary="{{job}}: no observer tells of queue and workers.",
+        description="No alert on the queue or on groups of workers can fire meanwhile, and their panels are empty, "
+        "which is not 0.",
+        runbook="fleet.md#fleet-observer-absent",
+        dashboard="fleetglass-queue",
+        guard="",
+    )
+
+
 def guards(values: Values) -> Iterator[Alert]:
-    """A guard for each service and exporter that the values name, and for each objective."""
+    """A guard for each service, exporter and fleet that the values name, and for each objective."""
     for service in values.services:
         yield service_absent(service)
         yield from (slo_without_data(service, slo) for slo in service.slos)
     yield from map(exporter_absent, values.exporters)
+    yield from map(observer_absent, values.fleets)

@@ -6,7 +6,7 @@ values name, as Kubernetes mounts a Secret.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from telemetry.grafana.alerts.records import RuleSet
 from telemetry.grafana.alerts.rulefiles import document
@@ -16,6 +16,26 @@ _TITLE = "{{ .Status | toUpper }}: {{ .CommonLabels.alertname }}{{ with .CommonL
 _TEXT = (
     "{{ range .Alerts }}{{ .Annotations.summary }}\n{{ .Annotations.description }}\n"
     "<{{ .Annotations.runbook_url }}|runbook> · <{{ .Annotations.dashboard_url }}|dashboard>\n{{ end }}"
+)
+
+# What is told already, and by what: the matchers of both, and the labels in which they agree.
+_TOLD_ONCE: Final = (
+    # One burn is told once, by its fastest windows; a service that is gone has other alerts than its own.
+    (
+        'alertname="ErrorBudgetBurn", severity="critical"',
+        'alertname="ErrorBudgetBurn", severity="warning"',
+        "job",
+        "slo",
+    ),
+    ('alertname="ServiceAbsent"', 'alertname="TargetDown"', "job"),
+    ('alertname="ExporterAbsent"', 'alertname="TargetDown"', "job"),
+)
+_OF_FLEETS: Final = (
+    # Jobs wait because nobody is there to take them: one page, by its cause.
+    ('alertname=~"WorkerGroupMissing|WorkerGroupAsleep"', 'alertname=~"QueueTagUnserved|QueueLate"', "job", "group"),
+    ('alertname=~"QueueTagUnrouted|QueueTagUnserved|QueueTagStuck"', 'alertname="QueueLate"', "job", "tag"),
+    ('alertname="FleetReadOld"', 'alertname="FleetReadFailing"', "job", "part"),
+    ('alertname="FleetObserverAbsent"', 'alertname="TargetDown"', "job"),
 )
 
 
@@ -45,25 +65,15 @@ def alertmanager(rules: RuleSet, values: Values) -> str:
         ],
     }
     content["inhibit_rules"] = [
-        # One burn is told once, by its fastest windows; a service that is gone has other alerts than its own.
-        {
-            "source_matchers": ['alertname="ErrorBudgetBurn"', 'severity="critical"'],
-            "target_matchers": ['alertname="ErrorBudgetBurn"', 'severity="warning"'],
-            "equal": ["job", "slo"],
-        },
-        {
-            "source_matchers": ['alertname="ServiceAbsent"'],
-            "target_matchers": ['alertname="TargetDown"'],
-            "equal": ["job"],
-        },
-        {
-            "source_matchers": ['alertname="ExporterAbsent"'],
-            "target_matchers": ['alertname="TargetDown"'],
-            "equal": ["job"],
-        },
+        _inhibit(source, target, *equal)
+        for source, target, *equal in (*_TOLD_ONCE, *(_OF_FLEETS if values.fleets else ()))
     ]
     content["receivers"] = [_receiver(point, values.alertmanager.secrets) for point in values.contact_points]
     return document(content, "Alertmanager")
+
+
+def _inhibit(source: str, target: str, *equal: str) -> dict[str, Any]:
+    return {"source_matchers": source.split(", "), "target_matchers": target.split(", "), "equal": list(equal)}
 
 
 def _receiver(point: ContactPoint, secrets: str) -> dict[str, Any]:

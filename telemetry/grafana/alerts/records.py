@@ -15,7 +15,7 @@ from telemetry.grafana.records import Query
 
 Severity = Literal["critical", "warning", "info"]
 Reaction = Literal["ok", "alerting"]
-Shows = Literal["count", "percent", "factor"]
+Shows = Literal["count", "duration", "factor", "percent"]
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.above is None:
             return self.query.expression
-        return f"({self.query.expression}) > {self.above:g}"
+        return f"({self.query.expression}) > {self.above:.12g}"
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):

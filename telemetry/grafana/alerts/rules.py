@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from telemetry.grafana.alerts import absent, frontend, slo, stack, telemetry
+from telemetry.grafana.alerts import absent, fleet, frontend, slo, stack, telemetry
 from telemetry.grafana.alerts.records import Alert, Group, RuleSet
 from telemetry.grafana.alerts.values import Values
 
@@ -22,6 +22,7 @@ def rule_set(values: Values) -> RuleSet:
         Group(name="fleetglass-telemetry", interval=INTERVAL, rules=telemetry.ALERTS),
         Group(name="fleetglass-frontend", interval=INTERVAL, rules=_of("promql", frontend.ALERTS)),
         Group(name="fleetglass-stack", interval=INTERVAL, rules=_stack(values)),
+        *(group for each in values.fleets for group in fleet.groups(each)),
         Group(name="fleetglass-absent", interval=INTERVAL, rules=tuple(absent.guards(values))),
     ]
     logs = [Group(name="fleetglass-logs", interval=INTERVAL, rules=tuple(_logs(values)))]

@@ -6,6 +6,7 @@ from typing import Final
 
 from telemetry.grafana.alerts.counters import grown
 from telemetry.grafana.alerts.records import Alert
+from telemetry.grafana.alerts.selectors import one_of
 from telemetry.grafana.alerts.values import Values
 from telemetry.grafana.records import Query
 
@@ -96,15 +97,13 @@ RULES_FAIL: Final = Alert(
 
 def target_down(values: Values) -> Alert:
     """A target of a job that the values name, whose scrape fails."""
-    # Of what a name may hold, only the dot means something in a pattern; in a PromQL string a backslash is two.
-    jobs = "|".join(job.replace(".", "\\\\.") for job in values.jobs)
     return Alert(
         uid="target-down",
         name="TargetDown",
         title="Target down",
         query=_query(
             "target_down",
-            f'1 - min by (job, instance) (up{{job=~"{jobs}"}})',
+            f'1 - min by (job, instance) (up{{job=~"{one_of(values.jobs)}"}})',
             "1 for targets whose last scrape failed, 0 for the others.",
         ),
         above=0.5,

@@ -13,7 +13,7 @@ from telemetry.grafana.alerts.cases import CASES
 from telemetry.grafana.alerts.cases.records import STAND_IN, Case, Check, Firing, Scope
 from telemetry.grafana.alerts.records import Alert, RuleSet
 from telemetry.grafana.alerts.rules import rule_set
-from telemetry.grafana.alerts.values import Values
+from telemetry.grafana.alerts.values import Fleet, Values
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -47,19 +47,31 @@ def scopes(values: Values) -> Iterator[Scope]:
     What is the same for all services is tested once, by a stand-in for one of them.
     """
     for service in values.services:
-        narrow = msgspec.structs.replace(values, services=(service,), exporters=())
+        narrow = msgspec.structs.replace(values, services=(service,), exporters=(), fleets=())
         for scope in _scopes(narrow, service.name):
             if scope.alert.labels.get("job") == service.name:
                 yield scope
     for exporter in values.exporters:
-        narrow = msgspec.structs.replace(values, services=(), exporters=(exporter,))
+        narrow = msgspec.structs.replace(values, services=(), exporters=(exporter,), fleets=())
         for scope in _scopes(narrow, exporter.job):
             if scope.alert.labels.get("job") == exporter.job or scope.alert.guard == "ExporterAbsent":
                 yield scope
-    narrow = msgspec.structs.replace(values, services=(STAND_IN,), exporters=())
+    for fleet in values.fleets:
+        yield from _of_fleet(values, fleet)
+    narrow = msgspec.structs.replace(values, services=(STAND_IN,), exporters=(), fleets=())
     for scope in _scopes(narrow, STAND_IN.name):
         if "job" not in scope.alert.labels:
             yield scope
+
+
+def _of_fleet(values: Values, fleet: Fleet) -> Iterator[Scope]:
+    """The alerts of one fleet, by its own thresholds; a stand-in is its workers."""
+    fleet = msgspec.structs.replace(fleet, workers=(STAND_IN.name,) if fleet.workers else ())
+    narrow = msgspec.structs.replace(values, services=(STAND_IN,), exporters=(), fleets=(fleet,))
+    for scope in _scopes(narrow, fleet.job):
+        if scope.alert.uid.endswith(f"-{fleet.job}"):
+            told_by_workers = "job" not in scope.alert.labels
+            yield msgspec.structs.replace(scope, job=STAND_IN.name) if told_by_workers else scope
 
 
 def _scopes(values: Values, job: str) -> Iterator[Scope]:
@@ -71,16 +83,19 @@ def _scopes(values: Values, job: str) -> Iterator[Scope]:
 
 
 def _needed(rules: RuleSet, alert: Alert) -> RuleSet:
-    """The groups of ``alert`` and of its guard, and those of the recordings that it reads: the rest costs time."""
+    """``alert`` and its guard in their groups, and the recordings that it reads: the rest costs time."""
     wanted = {alert.name, alert.guard}
+    if alert.guard == "FleetObserverAbsent":
+        # It is silent for another reason, too: its figures could not be read.
+        wanted.add("FleetReadFailing")
     reads = "slo:" in alert.condition
-    metrics = tuple(
-        group
-        for group in rules.metrics
-        if (reads and group.name.startswith("fleetglass-slo"))
-        or any(isinstance(rule, Alert) and rule.name in wanted for rule in group.rules)
-    )
-    return RuleSet(metrics=metrics, logs=())
+    found = []
+    for group in rules.metrics:
+        whole = reads and group.name.startswith("fleetglass-slo")
+        kept = tuple(rule for rule in group.rules if whole or (isinstance(rule, Alert) and rule.name in wanted))
+        if kept:
+            found.append(msgspec.structs.replace(group, rules=kept))
+    return RuleSet(metrics=tuple(found), logs=())
 
 
 def _tests(scope: Scope, cases: tuple[Case, ...]) -> str:

@@ -7,6 +7,7 @@ ignored, since a misspelt objective would be an alert that isn't there.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -86,6 +87,35 @@ class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Kind
     job: Name
     metric: Metric = ""
+
+
+class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A platform's queue and workers, as an observer tells of them under ``job``. Times count seconds.
+
+    ``queue`` and ``registry``: whether the platform has them; without, nothing is asked of them. ``workers`` are those
+    of the services that run jobs and reapers. ``scaled_groups`` have their own alerts on lateness, from ``fleetglass
+    scaling render``. ``slo`` is the age that the oldest job of a tag may reach; ``rollout`` how long a release takes,
+    ``scale_up`` how long workers may take to come up from nothing, ``drain_timeout`` the longest of any group.
+
+    ``overdue``, ``requeues`` (in 15 minutes), ``failures`` (a share), ``lost``, ``snapshot_age`` and ``dead_rows`` are
+    what is still all right.
+    """
+
+    job: Name
+    queue: bool = True
+    registry: bool = True
+    workers: tuple[Name, ...] = ()
+    scaled_groups: tuple[Name, ...] = ()
+    slo: float = 300
+    rollout: float = 600
+    scale_up: float = 180
+    drain_timeout: float = 600
+    overdue: float = 0
+    requeues: float = 10
+    failures: float = 0.2
+    lost: float = 2
+    snapshot_age: float = 900
+    dead_rows: float = 10_000
 
 
 class Tenants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -192,6 +222,7 @@ class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alertmanager: Alertmanager = Alertmanager()
     services: tuple[Service, ...] = ()
     exporters: tuple[Exporter, ...] = ()
+    fleets: tuple[Fleet, ...] = ()
     contact_points: tuple[ContactPoint, ...] = ()
     routing: Routing | None = None
 
@@ -265,6 +296,7 @@ _STRUCTS = (
     Service,
     Latency,
     Exporter,
+    Fleet,
     Tenants,
     Datasources,
     Alertmanager,
@@ -340,6 +372,9 @@ def _problems(values: Values) -> Iterator[tuple[str, str]]:
             yield f"$.exporters[{index}]", "of kind other, metric must be said: what it always has"
     yield from _twice("$.services", "name", [service.name for service in values.services])
     yield from _twice("$.exporters", "job", [exporter.job for exporter in values.exporters])
+    yield from _twice("$.fleets", "job", [fleet.job for fleet in values.fleets])
+    for index, fleet in enumerate(values.fleets):
+        yield from _fleet(f"$.fleets[{index}]", fleet, [service.name for service in values.services])
     yield from _twice("$.contact_points", "name", [point.name for point in values.contact_points])
     if values.routing is not None:
         names = [point.name for point in values.contact_points]
@@ -350,6 +385,23 @@ def _problems(values: Values) -> Iterator[tuple[str, str]]:
                 yield place, f"no contact point is called {name!r}{closest(name, names)}"
     elif values.contact_points:
         yield "$.contact_points", "nothing goes to them without routing"
+
+
+def _fleet(place: str, fleet: Fleet, services: list[str]) -> Iterator[tuple[str, str]]:
+    for index, name in enumerate(fleet.workers):
+        if name not in services:
+            said = f"nobody would tell of its silence: no service is called {name!r}{closest(name, services)}"
+            yield f"{place}.workers[{index}]", said
+    if fleet.scaled_groups and not fleet.registry:
+        yield f"{place}.scaled_groups", "without a registry nobody says which tags are a group's"
+    for field in ("slo", "rollout", "scale_up", "drain_timeout", "snapshot_age"):
+        if not 0 < getattr(fleet, field) < math.inf:
+            yield f"{place}.{field}", "expected seconds, more than 0"
+    for field in ("overdue", "requeues", "lost", "dead_rows"):
+        if not 0 <= getattr(fleet, field) < math.inf:
+            yield f"{place}.{field}", "expected a number from 0 on"
+    if not 0 < fleet.failures < 1:
+        yield f"{place}.failures", "expected a share between 0 and 1, such as 0.2"
 
 
 def _objective(place: str, objective: float) -> Iterator[tuple[str, str]]:
