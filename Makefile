@@ -56,6 +56,7 @@ browser: env $(PAGES)/node_modules/.package-lock.json ## minify ingest/browser i
 	@echo '==> browser: ingest/browser/min'
 	@$(BIN)/python tests/browser/minify.py
 
+# A queue of the promised size is simulated by `.venv/bin/python -m tests.bench.fleet`, in about fifty minutes.
 bench: env ## run the benchmarks side by side; writes docs/benchmarks/ (about five minutes)
 	@echo '==> bench: writes tables, JSON and charts to docs/benchmarks/'
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -112,7 +112,7 @@ class _Run:
             self._keep(pairs=figures.Paired(began.where(), self._seconds, claims.CLIENTS, blocks, spent))
 
     def indexes(self, bench: simulate.Bench, began: _Began) -> None:
-        found, sizes = [], {}
+        found, sizes, all_of_them = [], {}, {}
         for table in ("job_queue", "job_completed"):
             # Beside running work would only take longer: nobody works while they are made here.
             advised = [each for each in indexes(WINDFORCE) if each.table == table]
@@ -122,7 +122,9 @@ class _Run:
                 sizes[name] = bench.estate.one("SELECT pg_relation_size(%s::regclass)", (name,))
             count = 2 if self.chosen.small else self.chosen.pairs
             found.append(pairs.priced(bench, ddl, count, self._seconds, seed=self.chosen.seed, said=say))
-            self._keep(indexes=figures.Indexed(began.where(), self._seconds, found, sizes))
+            all_of_them |= ddl
+        without = pairs.bare(bench.estate, all_of_them)
+        self._keep(indexes=figures.Indexed(began.where(), self._seconds, found, sizes, without))
 
     def series(self, bench: simulate.Bench, began: _Began) -> None:
         counted = series.counted(bench.estate)

@@ -16,7 +16,7 @@ import psycopg
 from telemetry.fleet.catalogue import dedicated_sql, uses_sql
 from telemetry.fleet.model import Windows
 from telemetry.fleet.profiles import WINDFORCE
-from telemetry.fleet.queue import UPKEEP_SQL, statements
+from telemetry.fleet.queue import UPKEEP_SQL, pending_sql, statements
 from telemetry.fleet.session import Session
 from telemetry.fleet.workers import groups_sql, workers_sql
 from tests.bench.fleet.estate import OBSERVER, Estate
@@ -108,6 +108,30 @@ class Meter:
             name = self._names.get(queryid, AROUND)
             found[name] = found.get(name, Cost()) + Cost(ms, buffers, read, calls)
         return found
+
+
+def unindexed(estate: Estate) -> dict[str, Cost]:
+    """What each read costs while the advised indexes are gone, run twice and told of the second time.
+
+    ``pending`` is then one pass over the table, as the exporter reads it; ``view`` skips as ever, as scalers do.
+    """
+    queue = WINDFORCE.queue
+    assert queue is not None
+    asked = {**statements(WINDFORCE, skipping=False), "view": pending_sql(queue)}
+    session = Session(estate.observer_url, statement_timeout=120, deadline=150)
+    found = {}
+    try:
+        for name, text in asked.items():
+            for _ in range(2):
+                with session.read() as connection:
+                    row = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}".encode()).fetchone()
+            assert row is not None
+            plan = row[0][0]["Plan"]
+            hit, read = plan["Shared Hit Blocks"], plan["Shared Read Blocks"]
+            found[name] = Cost(row[0][0]["Execution Time"], hit + read, read, 1)
+    finally:
+        session.close()
+    return found
 
 
 def plans(estate: Estate, names: tuple[str, ...]) -> dict[str, str]:

@@ -118,12 +118,13 @@ class Priced(msgspec.Struct, frozen=True):
 
 
 class Indexed(msgspec.Struct, frozen=True):
-    """What the advised indexes cost claims."""
+    """What the advised indexes cost claims; what reads cost without any of them, nothing else going on."""
 
     where: Where
     seconds: float
     priced: list[Priced]
     bytes: dict[str, int]
+    without: dict[str, Cost]
 
 
 class Counted(msgspec.Struct, frozen=True):

@@ -10,6 +10,8 @@ import random
 from collections.abc import Callable, Iterator
 
 from tests.bench.fleet import claims
+from tests.bench.fleet.cost import Cost, unindexed
+from tests.bench.fleet.estate import Estate
 from tests.bench.fleet.figures import Block, Priced
 from tests.bench.fleet.simulate import FLAT_OUT, Bench
 
@@ -42,23 +44,28 @@ def priced(
     """Rounds with the indexes of ``ddl`` (name and statement) and without them, in pairs; they are there at the end."""
     rng, there = random.Random(seed), True
     found: dict[bool, list[float]] = {True: [], False: []}
-
-    def have(wanted: bool) -> None:
-        nonlocal there
-        if wanted and not there:
-            bench.estate.run(*ddl.values())
-        elif there and not wanted:
-            bench.estate.run(*(f"DROP INDEX {name}" for name in ddl))
-        there = wanted
-
-    try:
-        for number in range(pairs):
-            order = rng.sample((True, False), 2)
-            for wanted in order:
-                have(wanted)
-                bench.estate.vacuum()
-                found[wanted].append(claims.run(bench.estate, seconds).rate)
-            said(f"pair {number + 1}: with {found[True][-1]:,.0f}, without {found[False][-1]:,.0f}")
-    finally:
-        have(True)
+    for number in range(pairs):
+        for wanted in rng.sample((True, False), 2):
+            if wanted != there:
+                have(bench.estate, ddl, wanted)
+                there = wanted
+            bench.estate.vacuum()
+            found[wanted].append(claims.run(bench.estate, seconds).rate)
+        said(f"pair {number + 1}: with {found[True][-1]:,.0f}, without {found[False][-1]:,.0f}")
+    if not there:
+        have(bench.estate, ddl, wanted=True)
     return Priced(tuple(ddl), found[True], found[False])
+
+
+def bare(estate: Estate, ddl: dict[str, str]) -> dict[str, Cost]:
+    """What reads cost without the indexes of ``ddl``; they are there at the end."""
+    have(estate, ddl, wanted=False)
+    estate.vacuum(analyze=True)
+    found = unindexed(estate)
+    have(estate, ddl, wanted=True)
+    return found
+
+
+def have(estate: Estate, ddl: dict[str, str], wanted: bool) -> None:
+    """Make these indexes, or take them away."""
+    estate.run(*(ddl.values() if wanted else (f"DROP INDEX {name}" for name in ddl)))

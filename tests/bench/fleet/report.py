@@ -228,6 +228,10 @@ def _indexed(indexed: Indexed) -> Iterator[str]:
         size = sum(indexed.bytes[name] for name in each.indexes) / 2**20
         names = ", ".join(f"`{name}`" for name in each.indexes)
         yield f"| {names} | {size:,.0f} | {found.median:.3f} | {found.low:.3f} to {found.high:.3f} | {found.pairs} |"
+    yield "\nWithout any of them, nobody claiming, just vacuumed:\n"
+    yield "| read | ms | buffers |\n|---|--:|--:|"
+    for name, cost in indexed.without.items():
+        yield f"| {_SAYS.get(name, 'the view that scalers read')} | {number(cost.ms)} | {cost.buffers:,} |"
     yield ""
     yield _where(indexed.where)
 

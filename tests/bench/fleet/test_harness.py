@@ -116,6 +116,9 @@ def test_indexes_are_there_again_after_they_were_priced(bench):
     assert len(priced.with_them) == len(priced.without) == 1
     there = bench.estate.run("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%%obs%%'")
     assert {name for (name,) in there} == set(advised)
+    without = pairs.bare(bench.estate, advised)
+    assert without["pending"].buffers > 100
+    assert without["view"].buffers > without["pending"].buffers, "it passes over the table for every tag"
     assert "jq_obs_pending" in plans(bench.estate, SCRAPE)["pending"]
 
 
