@@ -89,14 +89,14 @@ def job_span(
     """
     brought = carrier if isinstance(carrier, Carrier) else read(carrier)
     links = [trace.Link(brought.last_run)] if brought.last_run is not None else []
-    _waited(brought, tag, group, waited)
+    about = {"messaging.message.id": job_id, "worker.group": group or None}
+    _waited(brought, tag, group, waited, about)
     span = _tracer.start_span(
         f"process {tag}",
         context=brought.context,
         kind=trace.SpanKind.CONSUMER,
         links=links,
-        attributes=_attributes("process", tag, {"messaging.message.id": job_id, "worker.group": group or None})
-        | clean(attributes),
+        attributes=_attributes("process", tag, about) | clean(attributes),
     )
     run = Run(span, brought)
     executed = registry.counter("fleet_job_executed_total")
@@ -123,7 +123,7 @@ def job_span(
         span.end()
 
 
-def _waited(brought: Carrier, tag: str, group: str, waited: float | None) -> None:
+def _waited(brought: Carrier, tag: str, group: str, waited: float | None, about: Mapping[str, object]) -> None:
     if waited is None:
         return
     if waited < 0:
@@ -136,7 +136,12 @@ def _waited(brought: Carrier, tag: str, group: str, waited: float | None) -> Non
     registry.histogram("fleet_job_wait_seconds").child(tag, group).observe(waited, exemplar(parent))
     if parent.is_valid:
         now = time.time_ns()
-        waiting = _tracer.start_span(f"wait {tag}", context=brought.context, start_time=now - int(waited * 1e9))
+        waiting = _tracer.start_span(
+            f"wait {tag}",
+            context=brought.context,
+            start_time=now - int(waited * 1e9),
+            attributes=clean({"messaging.destination.name": tag, **about}),
+        )
         waiting.end(now)
 
 

@@ -90,11 +90,28 @@ def test_tempo_shows_the_job_from_enqueueing_to_its_run_and_loki_its_lines_by_th
     loki, tempo = stack
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": tempo.http_endpoint, "FLEETGLASS_LOKI_URL": loki.push_url}
     trace_id = enqueued(queue, "quick", environ)
+    rows(queue, "UPDATE job_queue SET scheduled_for = scheduled_for - interval '5 s'")
     ran(queue, tmp_path / "worker", environ)
+    (done,) = rows(queue, "SELECT job_id, extract(epoch FROM started_at - scheduled_for) AS waited FROM job_completed")
     assert eventually(lambda: len(tempo.trace(trace_id)) == 4, timeout=60)
     spans = {span.name: span for span in tempo.trace(trace_id)}
     assert set(spans) == {"POST /jobs", "send quick", "wait quick", "process quick"}
-    assert spans["process quick"].parent_id == spans["send quick"].span_id
+    assert spans["process quick"].parent_id == spans["wait quick"].parent_id == spans["send quick"].span_id
+    services = [spans[name].resource["service.name"] for name in ("send quick", "wait quick", "process quick")]
+    assert services == ["api", "executor", "executor"]
+    # How long it waited, as the database has it.
+    wait = spans["wait quick"]
+    assert abs((wait.end - wait.start) / 1e9 - float(done["waited"])) < 0.01
     # What the button "Logs for this span" asks for.
     logql = f'{{service_name="executor"}} | trace_id = "{trace_id}"'
     assert eventually(lambda: [e for e in loki.query(logql) if 'msg="running quick"' in e.line], timeout=60)
+    # By tag, by job id, and by how long it waited; a search leaves out the last half minute.
+    for traceql in (
+        '{ span.messaging.destination.name = "quick" && kind = consumer }',
+        f'{{ span.messaging.message.id = "{done["job_id"]}" }}',
+        '{ name = "wait quick" && duration > 4s }',
+        f'{{ span.messaging.message.id = "{done["job_id"]}" && span.job.outcome = "success" }}',
+    ):
+        found = eventually(lambda asked=traceql: tempo.search(asked), timeout=120, interval=1.0)
+        assert [int(each, 16) for each in found] == [int(trace_id, 16)], traceql
+    assert tempo.search('{ name = "wait quick" && duration > 1h }') == []
