@@ -6,10 +6,12 @@ import argparse
 import contextlib
 import os
 import secrets
+import select
 import signal
 import socket
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -59,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for number in _ENDINGS:
         signal.signal(number, _end_at_once)
+    _watch_terminal()
     _forget_settings()
     token = secrets.token_urlsafe(12)
     # No dedupe window here: the page's client counts repeats, and who sends curl twice wants to see two lines.
@@ -129,6 +132,21 @@ def _serve(
 def _end_at_once(number: int, _frame: FrameType | None) -> None:
     """Before there is anything to serve: leave the blocks that were entered, and go."""
     raise SystemExit(128 + number)
+
+
+def _watch_terminal() -> None:
+    """End with the terminal that we were started in, also where it tells only ``make`` that it was closed."""
+    terminal = sys.stdout.fileno()
+    if not os.isatty(terminal):
+        return
+
+    def watch() -> None:
+        closed = select.poll()
+        closed.register(terminal, 0)  # for nothing but the end, which is always told
+        closed.poll()
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    threading.Thread(target=watch, name="terminal", daemon=True).start()
 
 
 def _forget_settings() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -423,22 +423,42 @@ def test_ctrl_c_ends_it_inside_the_deadline_also_with_a_page_open(page):
     assert fastest(end, 5.0) < 5.0
 
 
-def folders() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("fleetglass-platform-*"))
+def platform_of(process: int) -> tuple[Path, list[psutil.Process]]:
+    """The folder of a demo's platform, and all of the demo's processes but itself."""
+    children = psutil.Process(process).children(recursive=True)
+    assert len(children) > 5
+    (folder,) = [Path(each.cmdline()[-1]) for each in children if "caretaker" in each.cmdline()]
+    assert folder.exists()
+    return folder, children
 
 
-@pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGKILL], ids=lambda how: how.name)
-def test_nothing_is_left_behind_however_it_ends(how):
-    before = folders()
+def gone(folder: Path, processes: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(processes, timeout=60)
+    return not alive and eventually(lambda: not folder.exists(), timeout=60)
+
+
+def test_nothing_is_left_behind_when_it_is_killed():
     with running("--port", "0") as demo:
-        (folder,) = folders() - before
-        children = psutil.Process(demo.process.pid).children(recursive=True)
-        assert len(children) > 5
-        demo.process.send_signal(how)
-        demo.process.wait(60)
-        _, alive = psutil.wait_procs(children, timeout=60)
-        assert alive == []
-        assert eventually(lambda: not folder.exists(), timeout=60)
+        left = platform_of(demo.process.pid)
+        demo.process.kill()
+        assert gone(*left)
+
+
+def test_it_ends_with_its_terminal():
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "examples.demo", "--port", "0"]
+    # In a session of its own nobody is told but by the terminal's end, as below `make`, which keeps it to itself.
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    ) as process:
+        os.close(theirs)
+        said = b""
+        while b"Ctrl-C" not in said:
+            said += os.read(ours, 4096)
+        left = platform_of(process.pid)
+        os.close(ours)
+        assert process.wait(60) == 0
+        assert gone(*left)
 
 
 def test_a_busy_port_is_said_and_another_taken():
