@@ -14,7 +14,8 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
@@ -36,6 +37,8 @@ REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 
 # The server is told to leave alone what it can't begin within this share of the budget; the rest is the answer's.
 _SHARE = 0.75
+# The end of the budget is for an answer that has come, and that a process which stood still has yet to look at.
+_LOOK = 0.1
 _CONNECTIONS = 16
 _BATCH = 200
 
@@ -152,14 +155,15 @@ class Store:
             await found.aclose()
 
     async def _call(self, script: str, keys: Sequence[str], values: Sequence[Any], *, deadline: bool = False) -> Any:
+        began = time.monotonic() if deadline else None
         try:
-            async with asyncio.timeout(BUDGET):
+            async with _patience():
                 await self._enter()
                 try:
-                    answer = await self._run(script, keys, values, deadline=deadline)
+                    answer = await self._run(script, keys, values, began)
                 except exceptions.NoScriptError:
                     await self._begin_life()
-                    answer = await self._run(script, keys, values, deadline=deadline)
+                    answer = await self._run(script, keys, values, began)
         except (TimeoutError, exceptions.TimeoutError):
             raise StoreDown("timeout", f"no answer within {BUDGET:g} s") from None
         except (exceptions.AuthenticationError, exceptions.BusyLoadingError) as error:
@@ -171,12 +175,12 @@ class Store:
         self._ahead = int(answer[-1]) - time.monotonic() * 1000
         return answer
 
-    async def _run(self, script: str, keys: Sequence[str], values: Sequence[Any], *, deadline: bool) -> Any:
+    async def _run(self, script: str, keys: Sequence[str], values: Sequence[Any], began: float | None) -> Any:
         assert self._client is not None
         prefix = f"fleetglass:{{{self.life}}}:"  # one hash slot, where the server is a cluster of one
         arguments = [prefix + value if value == "o:" else value for value in values]
-        if deadline:
-            arguments.insert(0, int(self.now() + BUDGET * _SHARE * 1000))
+        if began is not None:  # from when we began to wait: what has to be found out first takes of the same budget
+            arguments.insert(0, int((began + BUDGET * _SHARE) * 1000 + self._ahead))
         answer = self._client.evalsha(self._shas[script], len(keys), *[prefix + key for key in keys], *arguments)
         return await cast("Any", answer)
 
@@ -188,7 +192,7 @@ class Store:
                 self._url,
                 max_connections=_CONNECTIONS,
                 timeout=BUDGET,
-                socket_timeout=BUDGET,
+                socket_timeout=None,  # it would not see an answer either that came while the process stood still
                 socket_connect_timeout=BUDGET,
                 retry=Retry(NoBackoff(), 0),
                 # RESP3 keeps idle connections that the server has closed: https://github.com/redis/redis-py/issues/4252
@@ -219,6 +223,22 @@ class Store:
     def _timely(answer: bytes) -> None:
         if answer == b"late":
             raise StoreDown("late", "the store came to it after its time")
+
+
+@asynccontextmanager
+async def _patience() -> AsyncIterator[None]:
+    """A block that has ``BUDGET``, the last of it in time that this process has lived through.
+
+    An event loop that stood still for longer sees at once that the time is over and that the answer is there. Given up
+    then, a report would be counted twice, and windows that were taken out would be told by nobody.
+    """
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as until:
+        over = loop.call_later(BUDGET - _LOOK, lambda: until.reschedule(loop.time() + _LOOK))
+        try:
+            yield
+        finally:
+            over.cancel()
 
 
 def _digest(*parts: str) -> str:

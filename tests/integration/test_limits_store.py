@@ -11,10 +11,11 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Self
 
 import pytest
+import redis
 import redis.asyncio as client
 
 from ingest.errors.fingerprint import OTHER
-from ingest.limits import Limits
+from ingest.limits import Limits, store
 from ingest.limits.rules import Sample, Thresholds
 from ingest.limits.scripts import GRACE_MS, LATEST_MS
 from ingest.limits.shared import RETRY
@@ -268,6 +269,54 @@ async def test_a_store_that_is_stopped_costs_one_budget_and_counts_nothing_late(
         assert (errors() - before)["timeout"] >= 1
         server.resume()
         await one.comes_up()
+    assert one.told == one.sent
+
+
+def counted(server: Redis) -> int:
+    """What the store has counted, asked over a connection that blocks: the event loop stands still meanwhile."""
+    with redis.Redis.from_url(server.url, protocol=2, socket_timeout=20) as blocking:
+        return sum(int(blocking.hget(key, "n") or 0) for key in blocking.keys("fleetglass:*:w:*"))
+
+
+async def in_a_stall(server: Redis, call, done) -> None:
+    """Have the store do its part of ``call`` in time, while this process looks for it a budget too late."""
+    server.pause()
+    calling = asyncio.create_task(call())
+    await asyncio.sleep(0.1)  # it is sent, and not answered
+    server.resume()
+    deadline = time.monotonic() + 20
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.005)  # noqa: ASYNC251 - the stall
+    time.sleep(1.5 * store.BUDGET)  # noqa: ASYNC251 - the stall
+    await calling
+
+
+@pytest.fixture
+def patient(monkeypatch) -> None:
+    """The store has time enough to do its part on a busy machine."""
+    monkeypatch.setattr(store, "BUDGET", 3.0)
+
+
+@pytest.mark.slow
+async def test_a_process_that_stalls_between_a_count_and_its_answer_counts_once(server, patient):
+    async with Replica(server, Thresholds(rate=0, ceiling=0, window=60.0)) as one:
+        await one.meet()
+        await one.meet(repeat=2)
+        before = errors()
+        await in_a_stall(server, lambda: one.meet(repeat=5), lambda: counted(server) == 7)
+        assert counted(server) == 7
+        assert errors() == before
+        assert one.up
+    assert one.told == one.sent
+
+
+@pytest.mark.slow
+async def test_a_process_that_stalls_while_its_windows_are_taken_out_tells_them(server, patient):
+    async with Replica(server, Thresholds(rate=0, ceiling=0, window=60.0)) as one:
+        await one.meet()
+        await one.meet(repeat=5)
+        await in_a_stall(server, lambda: one.limits._shared.sweep(everything=True), lambda: counted(server) == 0)
+        assert [closing.repeat for closing in one.closed] == [5]
     assert one.told == one.sent
 
 
