@@ -88,7 +88,8 @@ def test_every_service_and_exporter_has_a_guard_on_a_metric_of_its_own() -> None
     assert SIGNS.keys() == set(KINDS_OF_EXPORTERS)
     for exporter in FULL.exporters:
         assert guards[exporter.job].condition == f'absent({SIGNS[exporter.kind]}{{job="{exporter.job}"}})'
-    assert [guards[service.name].severity for service in FULL.services] == ["critical", "critical", "warning", "warning"]
+    severities = [guards[service.name].severity for service in FULL.services]
+    assert severities == ["critical", "critical", "warning", "warning"]
 
 
 def test_every_objective_is_told_when_it_cannot_be_judged() -> None:

@@ -90,7 +90,6 @@ def _waiting(fleet: Fleet) -> Iterator[Alert]:
         "The age of the oldest job of tags that are served and from which nobody claims.",
         name="QueueTagStuck",
         title="Tag stuck",
-        above=0,
         hold=120,
         severity="critical",
         shows="duration",

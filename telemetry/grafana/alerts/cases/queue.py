@@ -28,15 +28,15 @@ def late(scope: Scope) -> tuple[Case, ...]:
 
 
 def _uncovered(scope: Scope, reason: str) -> tuple[Case, ...]:
-    """Seven jobs wait for nobody. Boards alone tell of a tag without jobs, and of one that was scaled to nothing."""
+    """A job waits for nobody. Boards alone tell of a tag without jobs, and of one that was scaled to nothing."""
     pending, verdict = f"queue_pending{_OF}", f'tag_coverage{{tag="render", reason="{reason}"}}'
     idle = 'tag_coverage{tag="render", reason="idle"}'
     return standard(
         scope,
         "queue",
         {pending: 0, verdict: 0},
-        {pending: 7, verdict: 1},
-        firing(scope, "7", **_TAG),
+        {pending: 1, verdict: 1},
+        firing(scope, "1", **_TAG),
         {pending: 0, verdict: 1},
         {pending: 7, verdict: 0},
         {pending: 7, verdict: 0, idle: 1},
@@ -68,16 +68,16 @@ def tags_cut(scope: Scope) -> tuple[Case, ...]:
 
 
 def overdue(scope: Scope) -> tuple[Case, ...]:
-    """Three zombies more than are all right."""
+    """One zombie more than is all right."""
     jobs, least = f"queue_overdue_jobs{_OF}", _fleet(scope).overdue
-    fires = firing(scope, f"{least + 3:.0f}", **_TAG)
-    return standard(scope, "detail", {jobs: 0}, {jobs: least + 3}, fires, {jobs: least})
+    fires = firing(scope, f"{least + 1:.0f}", **_TAG)
+    return standard(scope, "detail", {jobs: 0}, {jobs: least + 1}, fires, {jobs: least})
 
 
 def at_limit(scope: Scope) -> tuple[Case, ...]:
-    """Two jobs that may not be given back once more."""
+    """A job that may not be given back once more."""
     jobs = f"queue_restart_limit_jobs{_OF}"
-    return standard(scope, "detail", {jobs: 0}, {jobs: 2}, firing(scope, "2", **_TAG), {jobs: 0})
+    return standard(scope, "detail", {jobs: 0}, {jobs: 1}, firing(scope, "1", **_TAG), {jobs: 0})
 
 
 def snapshot(scope: Scope) -> tuple[Case, ...]:
@@ -134,19 +134,21 @@ def vacuum(scope: Scope) -> tuple[Case, ...]:
 
 
 def _grown(scope: Scope, metric: str, most: float) -> tuple[Case, ...]:
-    """At 30 a reaper counts its first jobs, one less than fires; another one has counted before, and counts two more.
+    """At 30 a reaper counts its first jobs, too few to fire; another one has counted before, and counts the rest.
 
     What both had counted long ago says nothing.
     """
     labels = f'job="{scope.job}", tag="render"'
     born, old = (f'{metric}{{{labels}, instance="{at}:80"}}' for at in "ab")
     up = {f'up{{job="{scope.job}", instance="{at}:80"}}': gauge((120, 1)) for at in "ab"}
-    few = most - 1 if most >= 1 else most
-    trouble = {born: later(30, gauge((90, few))), old: counter((29, 0), (1, 2), (90, 0), start=700), **up}
+    few, rest = (most - 1, 2) if most >= 1 else (most, 1)
+    trouble = {born: later(30, gauge((90, few))), old: counter((29, 0), (1, rest), (90, 0), start=700), **up}
     edge = {born: later(30, gauge((90, most))), old: gauge((120, 700)), **up}
-    fires = firing(scope, f"{few + 2:.0f}", job=scope.job, tag="render")
+    fires = firing(scope, f"{few + rest:.0f}", job=scope.job, tag="render")
     hold, keep = scope.alert.hold // MINUTE, scope.alert.keep // MINUTE
-    ended = {name: gone(text) for name, text in ((born, later(30, gauge((1, few)))), (old, counter((29, 0), (1, 2))))}
+    ended = {
+        name: gone(text) for name, text in ((born, later(30, gauge((1, few)))), (old, counter((29, 0), (1, rest))))
+    }
     ended |= {name: gone(gauge((31, 1))) for name in up}
     return (
         case(scope, "not early", trouble, Check((30 + hold) * MINUTE - STEP, scope.alert)),
@@ -182,7 +184,7 @@ def given_up(scope: Scope) -> tuple[Case, ...]:
 def failing(scope: Scope) -> tuple[Case, ...]:
     """From 20 to 60 a tag fails 20 times a minute, half as often again as is all right; another one fails all along.
 
-    The other has 10 failures in ten minutes and nothing else, which is too few to say anything.
+    The other has 10 failures in ten minutes and nothing else, which is too few to say anything; 11 are not.
     """
     most, window = _fleet(scope).failures, 10
     succeeded = 20 * (1 - most) / most / 1.5
@@ -212,9 +214,11 @@ def failing(scope: Scope) -> tuple[Case, ...]:
     before, at = fires(bad + hold)
     ended = {name: gone(counter((22, 20))) for name in (run("success"), run("failure"))}
     last = 60 + window - bad + keep
+    enough = firing(scope, "100%", **labels)
     return (
         case(scope, "not early", trouble, before),
         case(scope, "fires", trouble, at),
+        case(scope, "fires", {run("failure"): counter((100, 1.1))}, scope.at(60, enough)),
         case(
             scope,
             "resolves",

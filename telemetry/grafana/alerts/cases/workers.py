@@ -24,11 +24,11 @@ _ASLEEP: Final[Figures] = {_LOW: 0, _HIGH: 3, _ACTIVE: 0, _ALIVE: 0, _DANGER: 0,
 
 
 def missing(scope: Scope) -> tuple[Case, ...]:
-    """Two are asked for and none is active. A group that may be at nothing is never missing in this way."""
-    calm: Figures = {_LOW: 2, _ACTIVE: 2, **_badge("ok")}
-    bad: Figures = {_LOW: 2, _ACTIVE: 0, **_badge("missing")}
+    """One is asked for and none is active. A group that may be at nothing is never missing in this way."""
+    calm: Figures = {_LOW: 1, _ACTIVE: 1, **_badge("ok")}
+    bad: Figures = {_LOW: 1, _ACTIVE: 0, **_badge("missing")}
     not_waking: Figures = {_LOW: 0, _ACTIVE: 0, _DANGER: 1, **_badge("missing")}
-    return standard(scope, "workers", calm, bad, firing(scope, "2", group="gpu"), calm, _ASLEEP, not_waking)
+    return standard(scope, "workers", calm, bad, firing(scope, "1", group="gpu"), calm, _ASLEEP, not_waking)
 
 
 def asleep(scope: Scope) -> tuple[Case, ...]:
@@ -39,21 +39,21 @@ def asleep(scope: Scope) -> tuple[Case, ...]:
 
 
 def short(scope: Scope) -> tuple[Case, ...]:
-    """One of three is active. One too many is another alert's."""
+    """Two of three are active. One too many is another alert's."""
     calm: Figures = {_LOW: 3, _HIGH: 3, _ACTIVE: 3, **_badge("ok")}
-    bad: Figures = {**calm, _ACTIVE: 1, **_badge("scaled")}
+    bad: Figures = {**calm, _ACTIVE: 2, **_badge("scaled")}
     over: Figures = {**calm, _ACTIVE: 5, **_badge("scaled")}
     none: Figures = {**calm, _ACTIVE: 0, **_badge("missing")}
-    return standard(scope, "workers", calm, bad, firing(scope, "2", group="gpu"), calm, over, none, _ASLEEP)
+    return standard(scope, "workers", calm, bad, firing(scope, "1", group="gpu"), calm, over, none, _ASLEEP)
 
 
 def over(scope: Scope) -> tuple[Case, ...]:
-    """Five are active where three may be."""
+    """Four are active where three may be."""
     calm: Figures = {_LOW: 1, _HIGH: 3, _ACTIVE: 3, **_badge("ok")}
-    bad: Figures = {**calm, _ACTIVE: 5, **_badge("scaled")}
+    bad: Figures = {**calm, _ACTIVE: 4, **_badge("scaled")}
     under: Figures = {**calm, _LOW: 2, _ACTIVE: 1, **_badge("scaled")}
     disabled: Figures = {**calm, _ACTIVE: 5, **_badge("draining")}
-    return standard(scope, "workers", calm, bad, firing(scope, "2", group="gpu"), calm, under, disabled)
+    return standard(scope, "workers", calm, bad, firing(scope, "1", group="gpu"), calm, under, disabled)
 
 
 def drain_overdue(scope: Scope) -> tuple[Case, ...]:
