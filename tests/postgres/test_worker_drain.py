@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import uuid
 from collections import Counter
@@ -175,3 +176,30 @@ def test_workers_killed_one_after_another_under_load_lose_no_job_and_complete_no
     assert rows(queue, "SELECT * FROM job_queue") == []
     assert requeued, "somebody held a job when it was killed"
     assert max(requeued.values()) <= 3
+
+
+@pytest.mark.slow
+def test_a_rolling_restart_under_load_runs_every_job_exactly_once(queue, tmp_path):
+    """SIGTERM to one after another, while others claim and reapers never rest: nothing is given back, nothing lost."""
+    jobs = enqueue(queue, "brief", 200)
+    done = "SELECT job_id FROM job_completed WHERE status = 'success'"
+    logs = []
+    with contextlib.ExitStack() as running, reaping(queue, 3) as requeued:
+        workers = [running.enter_context(worker(kind, queue, tmp_path / f"{kind}-0")) for kind in KINDS]
+        for generation, enough in enumerate((20, 60, 100), 1):
+            assert eventually(lambda at=enough: len(rows(queue, done)) >= at, timeout=90), workers[0].said
+            old = workers.pop(0)
+            kind = KINDS[generation - 1]
+            workers.append(running.enter_context(worker(kind, queue, tmp_path / f"{kind}-{generation}")))
+            old.end()
+            assert old.code() == 0, old.said
+            logs.append(old)
+        assert eventually(lambda: len(rows(queue, done)) == len(jobs), timeout=120), workers[0].said
+        for last in workers:
+            last.end()
+            assert last.code() == 0, last.said
+        assert not requeued
+    begun = sum(each.said.count("running brief") for each in (*logs, *workers))
+    assert begun == len(jobs)
+    assert rows(queue, "SELECT * FROM worker_ping") == []
+    assert rows(queue, "SELECT * FROM job_queue") == []
