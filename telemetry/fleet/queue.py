@@ -105,27 +105,25 @@ def pending_sql(queue: Queue) -> str:
     """One row for each tag that anything claimable waits under, due or not; the view is made of the same text.
 
     The count is in the order of the index for the planner's sake: without it a scan of the table looks cheap for a
-    tag of average size, and is not for a rare one.
+    tag of average size, and is not for a rare one. Tags are found from the last to the first: that way each is met at
+    its newest job, and claims that are dead but not yet cleared away, which lie at its oldest, are gone through once.
     """
     table, tag, due, claim = Tables.quoted(queue.table), f'"{queue.tag}"', f'"{queue.scheduled_for}"', claimable(queue)
     return f"""\
 WITH RECURSIVE tags AS (
-    (SELECT q.{tag} AS tag, 1 AS place FROM {table} q WHERE {claim} AND q.{tag} IS NOT NULL ORDER BY q.{tag} LIMIT 1)
+    (SELECT q.{tag} AS tag, 1 AS place FROM {table} q WHERE {claim} AND q.{tag} IS NOT NULL
+        ORDER BY q.{tag} DESC LIMIT 1)
     UNION ALL
-    SELECT (SELECT q.{tag} FROM {table} q WHERE {claim} AND q.{tag} > tags.tag ORDER BY q.{tag} LIMIT 1), place + 1
+    SELECT (SELECT q.{tag} FROM {table} q WHERE {claim} AND q.{tag} < tags.tag ORDER BY q.{tag} DESC LIMIT 1), place + 1
     FROM tags WHERE tags.tag IS NOT NULL AND place <= {TAGS}
 )
 SELECT tags.tag::text AS tag, least(counted.found, {CAP}) AS pending,
-    greatest(0, coalesce(extract(epoch FROM clock_timestamp() - oldest.due), 0))::float8 AS oldest_age_s,
-    counted.found > {CAP} AS capped, extract(epoch FROM oldest.due)::float8 AS oldest_at
+    greatest(0, coalesce(extract(epoch FROM clock_timestamp() - counted.due), 0))::float8 AS oldest_age_s,
+    counted.found > {CAP} AS capped, extract(epoch FROM counted.due)::float8 AS oldest_at
 FROM tags
-LEFT JOIN LATERAL (
-    SELECT q.{due} AS due FROM {table} q
-    WHERE {claim} AND q.{tag} = tags.tag AND q.{due} <= now() ORDER BY q.{due} LIMIT 1
-) oldest ON true
 CROSS JOIN LATERAL (
-    SELECT count(*) AS found FROM (
-        SELECT FROM {table} q
+    SELECT count(*) AS found, min(upto.due) AS due FROM (
+        SELECT q.{due} AS due FROM {table} q
         WHERE {claim} AND q.{tag} = tags.tag AND q.{due} <= now() ORDER BY q.{due} LIMIT {CAP + 1}
     ) upto
 ) counted
@@ -141,7 +139,7 @@ SELECT {tag}::text, least(count(*) {when}, {CAP}),
     greatest(0, coalesce(extract(epoch FROM clock_timestamp() - min({due}) {when}), 0))::float8,
     count(*) {when} > {CAP}, extract(epoch FROM min({due}) {when})::float8
 FROM {Tables.quoted(queue.table)} q WHERE {claimable(queue)} AND {tag} IS NOT NULL
-GROUP BY {tag} ORDER BY {tag} LIMIT {TAGS + 1}"""
+GROUP BY {tag} ORDER BY {tag} DESC LIMIT {TAGS + 1}"""
 
 
 def exact_sql(profile: Profile) -> str:

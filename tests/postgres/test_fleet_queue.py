@@ -250,6 +250,23 @@ def test_with_the_advised_indexes_what_every_scrape_reads_touches_no_table(fleet
         assert plan(connection, queue.pending_sql(WINDFORCE.queue))[1] < 1.5 * buffers, "its cost grew with the backlog"
 
 
+def test_claims_that_can_not_be_cleared_away_are_gone_through_once(fleet):
+    """While a dump holds its snapshot they lie at the head of each tag, and each read finds them there again."""
+    with psycopg.connect(fleet, autocommit=True) as connection, psycopg.connect(fleet) as holder:
+        connection.execute(
+            "INSERT INTO job_queue (tag, scheduled_for) SELECT 'tag-' || n % 10, now() - (20000 - n) * interval '1 ms' "
+            "FROM generate_series(1, 20000) n"
+        )
+        connection.execute("VACUUM (ANALYZE) job_queue")
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT FROM job_queue LIMIT 1")
+        connection.execute("DELETE FROM job_queue WHERE scheduled_for < now() - interval '10 seconds'")
+        claimed = 20_000 - connection.execute("SELECT count(*) FROM job_queue").fetchone()[0]
+        nodes, _ = plan(connection, queue.pending_sql(WINDFORCE.queue))
+        assert sum(node.get("Heap Fetches", 0) for node in nodes) < claimed + 10 * (queue.CAP + 10)
+        assert claimed > 5000
+
+
 def test_what_is_read_each_minute_goes_by_the_advised_indexes(fleet):
     with psycopg.connect(fleet, autocommit=True) as connection:
         connection.execute(

@@ -152,6 +152,20 @@ class Estate:
         self.run(_HISTORY, values=values | {"first": 1, "last": count, "until": 0})
         self.vacuum(analyze=True)
 
+    def scatter(self) -> None:
+        """Put the jobs that wait into the table in no order: as many as there are pages may then have to be looked at.
+
+        Run with nobody claiming.
+        """
+        columns = "tag, priority, priority_band, scheduled_for, restarts, carrier"
+        self.run(
+            "CREATE TABLE bench_waiting AS SELECT * FROM job_queue WHERE NOT running ORDER BY random()",
+            "DELETE FROM job_queue WHERE NOT running",
+            "VACUUM job_queue",
+            f"INSERT INTO job_queue ({columns}) SELECT {columns} FROM bench_waiting",
+            "DROP TABLE bench_waiting",
+        )
+
     def vacuum(self, *, analyze: bool = False) -> None:
         """What autovacuum would do, now; and a checkpoint, so that none falls into what is measured."""
         how = "VACUUM (ANALYZE)" if analyze else "VACUUM"

@@ -107,7 +107,8 @@ def _simulated(simulated: Simulated) -> Iterator[str]:
     yield "## The curve\n"
     yield (
         "Each begins with a vacuum and with as many ended jobs in the last ten minutes as its rate would have left. "
-        "From 1,000 claims/s on it is pgbench that claims.\n"
+        "At 1,000 claims/s and flat out it is pgbench that claims. Jobs that lie in the table in the order in which "
+        "they came are counted page by page; where they lie scattered, each of them may be on a page of its own.\n"
     )
     yield (
         "| | claims/s | s since vacuum | dead rows at the end | scrape, ms | scrape, buffers | each minute, ms | "
