@@ -28,7 +28,7 @@ SLO: Final = 30.0
 """Seconds that the oldest job of a tag may wait; 300 in production."""
 BACK_OFF: Final = 10.0
 """Seconds until a worker that died is started again, as Kubernetes begins its CrashLoopBackOff."""
-ARRIVES: Final = 2.5
+ARRIVES: Final = 3.5
 """Seconds until a worker that is asked for later begins to start: a pod is scheduled first, and its image pulled."""
 
 PROFILE: Final = msgspec.structs.replace(WINDFORCE, zombie_timeout=ZOMBIE)

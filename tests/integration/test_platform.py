@@ -6,6 +6,8 @@ Its processes push their metrics to VictoriaMetrics, and their traces and lines 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -247,3 +249,13 @@ def test_a_panel_of_queue_and_fleet_is_not_empty(settled, poison, query):
     found = eventually(lambda: settled.ask(query), timeout=60, interval=0.5)
     assert found, query.filled(CHOICES)
     assert all(sample.value == sample.value for sample in found), "NaN is not drawn"
+
+
+def test_a_database_that_dies_is_started_again_and_nothing_is_shown_in_its_place(settled):
+    """The last one: what was pushed before stays, what is asked of the console does not."""
+    settled.becomes("heavy", lambda group: group["badge"] == "ok")
+    os.kill(settled.platform.database.pid, signal.SIGKILL)
+    settled.becomes("heavy", lambda group: group["badge"] is None)
+    settled.becomes("heavy", lambda group: group["badge"] == "ok" and group["active"] == 1)
+    (job,) = settled.enqueue("mail", seconds=0.1)
+    assert settled.ends(job) == "success"

@@ -12,6 +12,7 @@ const REASONS = { covered: "good", idle: "", no_route: "bad", no_live_workers: "
 let figures = {};
 let waiting = {};
 let covered = [];
+let unjudged = "No tag is known yet";
 
 /** Watch from now on. `token()` gives the bearer token, `press(method, path, text, data)` presses a knob. */
 export function watchFleet(token, press) {
@@ -179,14 +180,16 @@ function fillWorker(item, worker) {
 }
 
 function showCoverage(coverage) {
-  covered = coverage.tags.value ?? covered;
+  // What is not known is not shown as it was.
+  covered = coverage.tags.value ?? [];
+  unjudged = coverage.tags.value ? "No tag is known yet" : coverage.settled ? `Can't be judged: ${coverage.tags.detail || coverage.tags.why}` : "Not judged yet: silence is not believed";
   waiting = Object.fromEntries((coverage.waiting.value ?? []).map((each) => [each.tag, each]));
   drawTags();
   document.querySelector("[data-action=unserved]").setAttribute("aria-pressed", String(isKnown(UNSERVED)));
 }
 
 function drawTags() {
-  byId("tags").replaceChildren(...(covered.length ? covered.map(drawTag) : [none("No tag is known yet", 7)]));
+  byId("tags").replaceChildren(...(covered.length ? covered.map(drawTag) : [none(unjudged, 7)]));
 }
 
 function drawTag(tag) {
