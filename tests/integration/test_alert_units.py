@@ -41,6 +41,22 @@ def test_an_alert_fires_not_early_resolves_and_tells_of_missing_data(unit: Unit,
 
 SHOP = next(unit for unit in UNITS if unit.name.startswith("telemetry-records-dropped"))
 HOUR = next(unit for unit in UNITS if unit.name.startswith("error-budget-burn-6h"))
+LATE, UNSERVED, REQUEUED, SNAPSHOT, VACUUM, MISSING, SHORT, SKEW, BEATS, FAILING, OLD = (
+    next(unit for unit in UNITS if unit.name.startswith(f"{name}-windforce-observer"))
+    for name in (
+        "queue-late",
+        "queue-tag-unserved",
+        "queue-jobs-requeued",
+        "queue-snapshot-held",
+        "queue-vacuum-missing",
+        "worker-group-missing",
+        "worker-group-short",
+        "worker-version-skew",
+        "worker-heartbeat-failing",
+        "fleet-read-failing",
+        "fleet-read-old",
+    )
+)
 
 
 @pytest.mark.slow
@@ -57,6 +73,35 @@ HOUR = next(unit for unit in UNITS if unit.name.startswith("error-budget-burn-6h
         (HOUR, "for: 15m", "for: 10m"),
         (HOUR, "sum_over_time(slo:errors:rate5m[6h])", "sum_over_time(slo:errors:rate5m[3h])"),
         (HOUR, '=~"5.."', '=~"50[01]"'),
+        # A second exporter doubles what is summed, and what is asked of each exporter ends with it.
+        (LATE, "max by (group, tag)", "sum by (group, tag)"),
+        (LATE, "max by (group, tag)", "max by (group, tag, instance)"),
+        (LATE, "> 300", ">= 300"),
+        (LATE, 'group!~"gpu"', 'group!~"none"'),
+        (UNSERVED, 'reason="no_live_workers"', 'reason=~"no_live_workers|idle"'),
+        (UNSERVED, "and on (tag)", "or on (tag)"),
+        (UNSERVED, "for: 3m", "for: 150s"),
+        (REQUEUED, "or (fleet_queue_requeues_total", "or 0 * (fleet_queue_requeues_total"),
+        (REQUEUED, "> 10\n", "> 11\n"),
+        (SNAPSHOT, "> 1000000", "> 1000001"),
+        (SNAPSHOT, "and on ()", "or on ()"),
+        (VACUUM, "< 3600", "< 3570"),
+        (VACUUM, "0.4 * ", "0.3 * "),
+        (MISSING, "desired_min", "desired_max"),
+        (MISSING, "for: 1m", "for: 30s"),
+        (SHORT, 'state="scaled"', 'state=~"scaled|missing"'),
+        (SKEW, "> 1\n", "> 0\n"),
+        (BEATS, "unless on (job, instance)", "and on (job, instance)"),
+        (BEATS, "< 60", "< 90"),
+        # What a predecessor read is no excuse.
+        (
+            FAILING,
+            'avg_over_time((max by (part) (fleet_queue_observer_up{job="windforce-observer"}))[10m:30s])',
+            'max by (part) (avg_over_time(fleet_queue_observer_up{job="windforce-observer"}[10m]))',
+        ),
+        (OLD, "> 600", "> 570"),
+        (OLD, "[10m]", "[9m]"),
+        (OLD, 'part=~"queue|workers"', 'part=~".+"'),
     ],
 )
 def test_a_rule_that_was_changed_fails_its_tests(unit: Unit, right: str, wrong: str, tmp_path: Path) -> None:

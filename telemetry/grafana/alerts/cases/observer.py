@@ -28,13 +28,8 @@ def failing(scope: Scope) -> tuple[Case, ...]:
         case(scope, "not early", trouble, Check(first - STEP, scope.alert)),
         case(scope, "not early", {**trouble, b: spans((80, 1))}, scope.at(40)),
         case(scope, "not early", {a: spans((20, 1), (2, 0), (20, 1))}, *(scope.at(each) for each in range(20, 40))),
-        case(
-            scope,
-            "fires",
-            trouble,
-            Check(first, scope.alert, (some,)),
-            scope.at(40, whole),
-        ),
+        case(scope, "fires", trouble, Check(first, scope.alert, (some,)), scope.at(40, whole)),
+        case(scope, "fires", {**trouble, b: trouble[a]}, Check(first, scope.alert, (some,))),
         case(scope, "fires", heir, Check(first - STEP, scope.alert), Check(first, scope.alert, (some,))),
         case(
             scope,
@@ -61,10 +56,14 @@ def old(scope: Scope) -> tuple[Case, ...]:
     """
     up, last = series(scope, _UP), series(scope, _LAST)
     trouble = {up: spans((20, 1), (40, 0), (30, 1)), last: clock(20, 40, 30), scope.sign(): spans((90, 1))}
-    hold, keep = scope.alert.hold // MINUTE, scope.alert.keep // MINUTE
+    hold, end = scope.alert.hold // MINUTE, 60 * MINUTE + scope.alert.keep
     fires = firing(scope, part="workers")
     detail = {name.replace("workers", "detail"): text for name, text in trouble.items()}
-    behind = {up: spans((90, 1)), last: spans((90, EPOCH + 600))}
+    behind = {
+        series(scope, figure, at): spans((90, value))
+        for figure, value in ((_UP, 1), (_LAST, EPOCH + 600))
+        for at in ("a:80", "b:80")
+    }
     b = {series(scope, figure, "b:80"): text for figure, text in ((_UP, spans((90, 1))), (_LAST, clock(90)))}
     before = 600 + observer.OLD + scope.alert.hold
     return (
@@ -75,7 +74,7 @@ def old(scope: Scope) -> tuple[Case, ...]:
         case(scope, "fires", trouble, scope.at(29 + hold, fires)),
         case(scope, "fires", {up: spans((90, 0))}, scope.at(hold, fires)),
         case(scope, "fires", behind, Check(before + STEP, scope.alert, (fires,))),
-        case(scope, "resolves", trouble, scope.at(59 + keep, fires), scope.at(60 + keep)),
+        case(scope, "resolves", trouble, Check(end - STEP, scope.alert, (fires,)), Check(end, scope.alert)),
         case(
             scope,
             "data missing",
@@ -95,13 +94,13 @@ def leaderless(scope: Scope) -> tuple[Case, ...]:
     a, b = (series(scope, "queue_observer_leader", at) for at in ("a:80", "b:80"))
     trouble = {a: spans((20, 1), (50, 0)), b: spans((40, 0), (30, 1))}
     change = {a: spans((20, 1), (50, 0)), b: spans((21, 0), (49, 1))}
-    hold, keep = scope.alert.hold, scope.alert.keep // MINUTE
+    hold, end = scope.alert.hold, 40 * MINUTE + scope.alert.keep
     fires = firing(scope)
     return (
         case(scope, "not early", trouble, Check(20 * MINUTE + hold - STEP, scope.alert)),
         case(scope, "not early", change, *(scope.at(minutes) for minutes in range(20, 40))),
         case(scope, "fires", trouble, Check(20 * MINUTE + hold, scope.alert, (fires,))),
-        case(scope, "resolves", trouble, scope.at(39 + keep, fires), scope.at(40 + keep)),
+        case(scope, "resolves", trouble, Check(end - STEP, scope.alert, (fires,)), Check(end, scope.alert)),
         case(
             scope,
             "data missing",

@@ -136,7 +136,7 @@ def vacuum(scope: Scope) -> tuple[Case, ...]:
 def _grown(scope: Scope, metric: str, most: float) -> tuple[Case, ...]:
     """At 30 a reaper counts its first jobs, too few to fire; another one has counted before, and counts the rest.
 
-    What both had counted long ago says nothing.
+    What both had counted long ago says nothing. A first sample may be a burst, which ``increase`` takes for an old one.
     """
     labels = f'job="{scope.job}", tag="render"'
     born, old = (f'{metric}{{{labels}, instance="{at}:80"}}' for at in "ab")
@@ -154,6 +154,12 @@ def _grown(scope: Scope, metric: str, most: float) -> tuple[Case, ...]:
         case(scope, "not early", trouble, Check((30 + hold) * MINUTE - STEP, scope.alert)),
         case(scope, "not early", edge, *(scope.at(minutes) for minutes in range(30, 60, 3))),
         case(scope, "fires", trouble, scope.at(30 + hold, fires)),
+        case(
+            scope,
+            "fires",
+            {born: later(30, gauge((90, most + 900))), **up},
+            scope.at(30 + hold, firing(scope, f"{most + 900:.0f}", job=scope.job, tag="render")),
+        ),
         case(
             scope,
             "resolves",

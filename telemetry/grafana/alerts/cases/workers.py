@@ -112,15 +112,17 @@ def heartbeat(scope: Scope) -> tuple[Case, ...]:
         failures("c"): counter((20, 0), (1, 5), (79, 0)),
         arrived("c"): clock(101),
     }
+    single = {each: trouble[each] for each in (failures("a"), arrived("a"))}
     alone = {failures("c"): trouble[failures("c")], arrived("c"): trouble[arrived("c")]}
     both, one = (firing(scope, count, job=scope.job) for count in "21")
-    hold, keep = scope.alert.hold // MINUTE, scope.alert.keep // MINUTE
+    hold, end = scope.alert.hold // MINUTE, 60 * MINUTE + scope.alert.keep
     first = 21 + hold
     ended = {failures("a"): gone(counter((20, 0), (1, 5))), arrived("a"): gone(clock(21))}
     return (
         case(scope, "not early", trouble, Check(first * MINUTE - STEP, scope.alert)),
         case(scope, "not early", alone, *(scope.at(minutes) for minutes in range(20, 40))),
         case(scope, "fires", trouble, scope.at(first, both)),
-        case(scope, "resolves", trouble, scope.at(59 + keep, one), scope.at(60 + keep)),
+        case(scope, "fires", single, Check(first * MINUTE - STEP, scope.alert), scope.at(first, one)),
+        case(scope, "resolves", trouble, Check(end - STEP, scope.alert, (one,)), Check(end, scope.alert)),
         case(scope, "data missing", {**ended, scope.sign(): gone(gauge((22, 1)))}, scope.at(60), scope.guard(60)),
     )
