@@ -22,8 +22,6 @@ from tests.integration.test_alert_units import needed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-GROUPS = ("WorkerGroup", "WorkersLost", "WorkerVersionSkew")
-
 
 @dataclass
 class Watched:

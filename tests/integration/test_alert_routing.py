@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from telemetry.grafana.alerts import rulefiles
 from telemetry.grafana.alerts.alertmanager import alertmanager
 from telemetry.grafana.alerts.rules import rule_set
 from telemetry.grafana.alerts.values import Alertmanager, Email, PagerDuty, Route, Slack, Values, Webhook, read
@@ -77,3 +78,13 @@ def test_the_first_route_that_matches_is_told(tmp_path: Path) -> None:
     assert told(path, severity="critical", job="windforce-server") == ["pager"]
     assert told(path, severity="warning") == ["chat"]
     assert 'team="the \\"one\\"\\\\"' in path.read_text()
+
+
+def test_alerts_on_a_fleet_page_by_their_severity(tmp_path: Path) -> None:
+    values = read(EXAMPLE)
+    path = written(values, tmp_path)
+    found = [alert for alert in rule_set(values).alerts if "fleet_" in alert.condition]
+    for severity, whom in (("critical", "on-call"), ("warning", "team-chat"), ("info", "team-chat")):
+        (alert, *_) = [each for each in found if each.severity == severity]
+        labels = {**rulefiles.labels(alert), "alertname": alert.name, "group": "gpu", "tag": "render"}
+        assert told(path, **labels) == [whom], alert.name

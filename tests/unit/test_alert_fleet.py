@@ -58,7 +58,7 @@ class TestWhatIsThere:
     def test_a_platform_without_a_registry_has_no_alert_on_what_was_asked_for(self) -> None:
         found = names(Fleet("observer", registry=False))
         assert {"QueueLate", "WorkerVersionSkew", "WorkersLost"} <= found
-        assert not {name for name in found if name.startswith(("WorkerGroup", "WorkerRegistry"))}
+        assert not {name for name in found if name.startswith(("WorkerBadges", "WorkerGroup", "WorkerRegistry"))}
 
     def test_what_workers_tell_is_asked_of_those_that_are_named(self) -> None:
         assert not BY_WORKERS & names(Fleet("observer"))

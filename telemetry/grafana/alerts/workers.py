@@ -142,6 +142,24 @@ def _asked_for(fleet: Fleet) -> Iterator[Alert]:
         dashboard=DASHBOARD,
     )
 
+    yield alert(
+        fleet,
+        "worker-badges-missing",
+        # Of all groups: single ones are those of broken rows.
+        f"1 - {top(fleet, 'worker_group_drift_valid')}",
+        "1 while groups are listed and none of them has a badge.",
+        name="WorkerBadgesMissing",
+        title="No badges",
+        above=0.5,
+        hold=600,
+        severity="warning",
+        summary="{{job}}: no group has had a badge for ten minutes.",
+        description="Workers are read, and silence may not be believed, or nobody says what was asked for. No alert on "
+        "badges can fire meanwhile.",
+        runbook=f"{RUNBOOK}#worker-badges-missing",
+        dashboard=DASHBOARD,
+    )
+
 
 def _seen(fleet: Fleet) -> Iterator[Alert]:
     yield alert(

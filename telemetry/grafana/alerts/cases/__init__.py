@@ -41,6 +41,7 @@ CASES: Final[Mapping[str, Callable[[Scope], tuple[Case, ...]]]] = {
     "TelemetryRecordsDropped": telemetry.dropped,
     "TelemetryRecordsStuck": telemetry.stuck,
     "VictoriaMetricsIgnoresSamples": stack.victoriametrics,
+    "WorkerBadgesMissing": workers.badges,
     "WorkerGroupAsleep": workers.asleep,
     "WorkerGroupDrainOverdue": workers.drain_overdue,
     "WorkerGroupMissing": workers.missing,

@@ -76,6 +76,12 @@ def broken(scope: Scope) -> tuple[Case, ...]:
     return standard(scope, "workers", {rows: 0}, {rows: 1}, firing(scope, "1"), {rows: 0})
 
 
+def badges(scope: Scope) -> tuple[Case, ...]:
+    """The only group that is listed can't be judged. One of two that can't is a broken row, which others tell."""
+    one, two = (f'worker_group_drift_valid{{group="{group}"}}' for group in ("gpu", "broken"))
+    return standard(scope, "workers", {one: 1}, {one: 0}, firing(scope), {one: 1, two: 0})
+
+
 def skew(scope: Scope) -> tuple[Case, ...]:
     """Two versions. None at all is a group without workers."""
     versions = f"worker_group_versions{_OF}"
