@@ -22,6 +22,8 @@ class Presence:
     """
 
     def __init__(self, conninfo: str, group: str, more: dict[str, Any]) -> None:
+        if not group:
+            raise ValueError("heartbeat= needs group=, the worker group under which the fleet counts these workers")
         self._conninfo, self._arguments = conninfo, {**more, "group": group, "ping_jobs": False}
         AsyncHeartbeat(conninfo, **self._arguments)  # what is wrong is said where it is written
 

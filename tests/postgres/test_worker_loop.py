@@ -324,12 +324,13 @@ def test_the_time_zone_of_a_session_moves_no_wait_no_ping_and_no_fence(kind, zon
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tables_that_are_not_there_end_the_loop_with_that_error(kind, queue):
+def test_tables_that_are_not_there_end_the_loop_with_that_error(kind, queue, telemetry_captured):
     with (
         pytest.raises(psycopg.errors.UndefinedTable, match="no_such_queue"),
         looping(kind, queue, Work(), tables=Tables(job_queue="no_such_queue")) as loop,
     ):
         assert eventually(lambda: not loop._drain.claiming, timeout=60)
+    assert telemetry_captured.value("fleet_job_claim_failures_total", reason="refused") == 1
 
 
 def test_a_worker_that_runs_nothing_is_refused():

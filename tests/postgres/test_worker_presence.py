@@ -29,7 +29,7 @@ from tests.integration.arqs import APPS, QUIET, Arq
 from tests.postgres.working import ROOT, rows
 
 pytestmark = pytest.mark.timeout(240)
-KINDS = ("celery", "procrastinate", "arq")
+KINDS = ("celery", "celery on threads", "procrastinate", "arq")
 
 
 @dataclass
@@ -105,7 +105,8 @@ def library(kind: str, queue: str, tmp_path: Path, request: pytest.FixtureReques
     sender = Celery("shop", broker=url)
     tags = {"resize", "broken", "again", "ignored", "slow"}
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-    command = [sys.executable, "-m", "celery", "-A", "celery_tasks", "worker", "-c", "3", "-P", "prefork", *quiet]
+    pool = "threads" if kind == "celery on threads" else "prefork"
+    command = [sys.executable, "-m", "celery", "-A", "celery_tasks", "worker", "-c", "3", "-P", pool, *quiet]
     yield Library(tags, sender.send_task, command, {**environ, "BROKER": url}, tmp_path)
     sender.close()
 
@@ -168,6 +169,8 @@ def test_arguments_of_a_heartbeat_without_an_address_are_refused_where_they_are_
         celery.install(tags=("gpu",))
     with pytest.raises(TypeError, match="tags= needs heartbeat="):
         procrastinate.install(App(connector=PsycopgConnector()), tags=("gpu",))
+    with pytest.raises(ValueError, match="heartbeat= needs group="):
+        celery.install(heartbeat="postgresql://127.0.0.1:1/x")
     with pytest.raises(ValueError, match="deadline=11 s must be"):
         Presence.told("postgresql://127.0.0.1:1/x", "g", {"deadline": 11.0})
 
