@@ -39,9 +39,7 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="a few thousand rows, printed and not written")
     parser.add_argument("--data", type=Path, help="folder of the server's data, kept and used again")
     parser.add_argument("--output", type=Path, default=DOCS, help=f"folder to write to (default {DOCS})")
-    parser.add_argument(
-        "--stages", default="", help="of simulate, those whose names hold one of these; parted by semicolons"
-    )
+    parser.add_argument("--stages", default="", help="of simulate, by name; parted by semicolons")
     parser.add_argument("--blocks", type=int, default=21)
     parser.add_argument("--round", type=float, default=20.0, help="seconds of a round of claims")
     parser.add_argument("--pairs", type=int, default=8, help="of rounds with indexes and without")
@@ -94,13 +92,13 @@ class _Run:
                     say(f"{part}: done in {began.where().seconds:.0f} s")
 
     def simulate(self, bench: simulate.Bench, began: _Began) -> None:
-        for plan in simulate.STAGES:
-            if not any(each in plan.name for each in self.chosen.stages.split(";")):
-                continue
+        names = [plan.name for plan in simulate.STAGES]
+        for plan in simulate.named(self.chosen.stages):
             say(plan.name)
             stage = bench.stage(msgspec.structs.replace(plan, scrapes=4) if self.chosen.small else plan)
             say(report.stage_line(stage))
-            self._keep(simulate=figures.Simulated(began.where(), figures.merged(self.results.simulate, [stage])))
+            merged = figures.merged(self.results.simulate, stage, names)
+            self._keep(simulate=figures.Simulated(began.where(), merged))
 
     def pairs(self, bench: simulate.Bench, began: _Began) -> None:
         blocks, before = [], bench.meter.account()

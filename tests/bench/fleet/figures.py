@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -158,10 +158,11 @@ def read(path: Path) -> Results:
     return msgspec.json.decode(path.read_bytes(), type=Results) if path.exists() else Results()
 
 
-def merged(before: Simulated | None, stages: Iterable[Stage]) -> list[Stage]:
-    """Earlier stages with those of the same name replaced, in place."""
-    found = {stage.name: stage for stage in before.stages} if before is not None else {}
-    return list({**found, **{stage.name: stage for stage in stages}}.values())
+def merged(before: Simulated | None, stage: Stage, names: Sequence[str]) -> list[Stage]:
+    """Earlier stages with ``stage`` in the place of its earlier run, in the order of ``names``."""
+    found = {each.name: each for each in before.stages} if before is not None else {}
+    found[stage.name] = stage
+    return [found[name] for name in names if name in found]
 
 
 def write(path: Path, results: Results) -> None:

@@ -111,11 +111,11 @@ def _simulated(simulated: Simulated) -> Iterator[str]:
         "they came are counted page by page; where they lie scattered, each of them may be on a page of its own.\n"
     )
     yield (
-        "| | claims/s | s since vacuum | dead rows at the end | scrape, ms | scrape, buffers | each minute, ms | "
-        "each minute, buffers | reads that failed |\n|---|--:|--:|--:|--:|--:|--:|--:|---|"
+        "| | claims/s | load before | s since vacuum | dead rows at the end | scrape, ms | scrape, buffers "
+        "| each minute, ms | each minute, buffers | reads that failed |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|---|"
     )
     yield from map(_curve, simulated.stages)
-    yield "\nMedian, and the highest in brackets.\n"
+    yield "\nMedian, and the highest in brackets. Load is the machine's load average as a stage began.\n"
     for stage in simulated.stages:
         if stage.held:
             yield from _held(stage)
@@ -153,7 +153,13 @@ def _watched(stages: Sequence[Stage]) -> Iterator[str]:
 
 def _curve(stage: Stage) -> str:
     failed = sorted({f"{part}: {why}" for scrape in stage.scrapes for part, why in scrape.failed.items()})
-    cells = [stage.name, f"{stage.rate:,.0f}", f"{stage.scrapes[-1].at:.0f}", f"{stage.scrapes[-1].dead:,}"]
+    cells = [
+        stage.name,
+        f"{stage.rate:,.0f}",
+        f"{stage.load:.1f}",
+        f"{stage.scrapes[-1].at:.0f}",
+        f"{stage.scrapes[-1].dead:,}",
+    ]
     for names in (SCRAPE, DETAIL):
         found = _found(stage.scrapes, names)
         for of in (_ms, _buffers):

@@ -50,6 +50,15 @@ STAGES: Final = (
 )
 
 
+def named(names: str) -> list[Plan]:
+    """The stages of these names, parted by semicolons; all where none is named. Raises ValueError for a wrong one."""
+    wanted = [name.strip() for name in names.split(";") if name.strip()]
+    wrong = set(wanted) - {plan.name for plan in STAGES}
+    if wrong:
+        raise ValueError(f"no stage is called {', '.join(wrong)}; there are {'; '.join(plan.name for plan in STAGES)}")
+    return [plan for plan in STAGES if not wanted or plan.name in wanted]
+
+
 class Bench:
     """The estate with its fleet and the exporter, each in a process of its own."""
 

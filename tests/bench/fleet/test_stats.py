@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tests.bench.fleet import claims, figures, report, stats
+from tests.bench.fleet import claims, figures, report, simulate, stats
 from tests.bench.fleet.cost import Cost, between, total
 from tests.bench.fleet.estate import Scale
 
@@ -142,9 +142,17 @@ def test_a_budget_that_was_exceeded_and_a_read_that_failed_are_told():
 
 
 def test_a_stage_that_ran_again_takes_the_place_of_its_earlier_run():
-    before = figures.Simulated(WHERE, [stage("a"), stage("b")])
-    again = figures.merged(before, [stage("a", rate=1.0), stage("c")])
-    assert [(each.name, each.rate) for each in again] == [("a", 1.0), ("b", 49.9), ("c", 49.9)]
+    before = figures.Simulated(WHERE, [stage("b"), stage("a")])
+    again = figures.merged(before, stage("a", rate=1.0), ("a", "b", "c"))
+    assert [(each.name, each.rate) for each in again] == [("a", 1.0), ("b", 49.9)]
+    assert figures.merged(None, stage("c"), ("a", "b", "c")) == [stage("c")]
+
+
+def test_stages_are_chosen_by_their_names():
+    assert simulate.named("") == list(simulate.STAGES)
+    assert [plan.rate for plan in simulate.named("flat out; 50 claims/s")] == [50, 0]
+    with pytest.raises(ValueError, match="no stage is called 51 claims/s"):
+        simulate.named("51 claims/s")
 
 
 def test_pairs_tell_both_ratios_and_what_could_have_been_seen():
