@@ -24,8 +24,8 @@ from telemetry.fleet.profiles import WINDFORCE
 from telemetry.worker import Heartbeat, Job, JobLoop, Reaper, job_span
 from telemetry.worker.roster import Roster
 
-ALIVE = 15.0
-BEAT = {"interval": 1.0, "deadline": 0.9}
+ALIVE = 20.0
+BEAT = {"interval": 3.0, "deadline": 2.9}
 STRAYS = (
     ("light", ("cpu",), 2),
     ("disabled", ("old",), 1),
