@@ -293,9 +293,11 @@ class Observer:
     def _remember(self) -> None:
         """What outlives a read: names of series, and since when a badge is what it is."""
         reads = self._reads
-        queue, roll = reads.get("queue"), reads.get("workers")
-        if queue is not None and queue.value is not None:
-            self._seen = self._seen.saw(queue.value.tags, queue.began)
+        roll = reads.get("workers")
+        # What is claimed at once never waits, and is told of all the same: it runs, fails, is overdue.
+        for read in (reads.get("detail"), reads.get("queue")):
+            if read is not None and read.value is not None:
+                self._seen = self._seen.saw(read.value.tags, read.began)
         told = reads["catalogue"].value if "catalogue" in reads else None
         catalogue = told.tags if told is not None and told.there else None
         capabilities = told.capabilities if told is not None else frozenset()

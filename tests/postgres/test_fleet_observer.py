@@ -123,6 +123,19 @@ def test_the_queue_is_told_by_group_and_tag(fleet):
     assert one(found, "fleet_queue_observer_errors_total", part="detail", reason="lock_timeout") == 0
 
 
+def test_a_tag_that_nobody_declared_and_whose_jobs_never_wait_is_told_all_the_same(fleet):
+    """A job that is claimed at once is never seen waiting; it runs, dies and fails like any other."""
+    jobs(fleet, "gpu", 1, started="-10 minutes")
+    completed(fleet, "cpu", 0.1, status="failure")
+    with observing(fleet) as observer:
+        found = again(observer)
+    assert one(found, "fleet_queue_running", group="", tag="gpu") == 1
+    assert one(found, "fleet_queue_overdue_jobs", group="", tag="gpu") == 1
+    assert one(found, "fleet_queue_pending", group="", tag="gpu") == 0
+    assert one(found, "fleet_queue_failed_jobs", group="", tag="cpu") == 1
+    assert one(found, "fleet_queue_wait_p50_seconds", group="", tag="cpu") is not None
+
+
 def test_every_family_of_the_observer_can_be_served(fleet):
     """A board or an alert that names one would otherwise wait for ever."""
     group(fleet, "heavy", ["gpu"])
