@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections import Counter
@@ -248,7 +249,10 @@ def test_an_outage_longer_than_the_zombie_timeout_gives_no_living_job_back(kind)
             postgres.prepare(connection)
         jobs = enqueue(server.url, "slow", 4)
         work = Work()
-        with reaping(server.url) as requeued, looping(kind, server.url, work, tags=("slow",), concurrency=4):
+        with reaping(server.url) as requeued, contextlib.ExitStack() as several:
+            for _ in jobs:  # whoever looks first finds one of them that has not pinged yet
+                several.enter_context(looping(kind, server.url, work, tags=("slow",), interval=3.0, deadline=2.9))
+            several.callback(work.go.set)
             assert eventually(lambda: work.now == 4, timeout=60)
             server.down()
             back = time.monotonic() + ZOMBIE + 3
