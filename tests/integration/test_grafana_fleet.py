@@ -37,7 +37,7 @@ SILENT = "SELECT tag, worker, restarts, now() - ping FROM job_queue LEFT JOIN jo
 OF_A_REPLICA = {"fleet_queue_replica_lag_seconds"}
 """What only an observer of a replica tells."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def cases(language: str, *, rests_at_zero: bool = False) -> list[Any]:
