@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from telemetry.grafana.queries.selectors import MINE, increase, rate, total
+from telemetry.grafana.queries.selectors import MINE, increase, now, rate, series, total
 from telemetry.grafana.records import Query
 
 _ALLOY = "job, instance"
@@ -25,32 +25,8 @@ def _alive(by: str) -> str:
     return f"0 * {total(f'alloy_build_info{{{MINE}}}', by)}"
 
 
-def _now(name: str, expression: str, legend: str, about: str) -> Query:
-    return Query(
-        name=name,
-        language="promql",
-        expression=expression,
-        shape="table",
-        legend=legend,
-        about=about,
-        rests_at_zero=True,
-    )
-
-
-def _series(name: str, expression: str, legend: str, about: str, *, zero: bool = False) -> Query:
-    return Query(
-        name=name,
-        language="promql",
-        expression=expression,
-        shape="series",
-        legend=legend,
-        about=about,
-        rests_at_zero=zero,
-    )
-
-
 def _received(kind: str, word: str) -> Query:
-    return _series(
+    return series(
         f"alloy_received_{kind}",
         total(rate(f"otelcol_receiver_accepted_{kind}_total"), _ALLOY),
         f"{{{{instance}}}} {word}",
@@ -60,107 +36,108 @@ def _received(kind: str, word: str) -> Query:
 
 def _refused(kind: str, word: str) -> Query:
     counts = " + ".join(total(rate(f"otelcol_receiver_{how}_{kind}_total"), _ALLOY) for how in ("refused", "failed"))
-    return _series(
+    return series(
         f"alloy_refused_{kind}",
         counts,
         f"{{{{instance}}}} {word}",
         f"OTLP {word} that Alloy did not take, a second.",
-        zero=True,
+        rests_at_zero=True,
     )
 
 
 def _unsent(kind: str, word: str) -> Query:
     lost = total(rate(f"otelcol_exporter_send_failed_{kind}_total"), f"{_ALLOY}, component_path")
-    return _series(
+    return series(
         f"alloy_unsent_{kind}",
         f"{lost} or {_alive(_ALLOY)}",
         f"{{{{instance}}}} {{{{component_path}}}} {word}",
         f"OTLP {word} that a store did not take, a second.",
-        zero=True,
+        rests_at_zero=True,
     )
 
 
-CONFIG_FAILED: Final = _now(
+CONFIG_FAILED: Final = now(
     "alloy_config_failed",
     f"sum(1 - alloy_config_last_load_successful{{{MINE}}})",
     "failed",
     "Alloys whose last configuration could not be loaded.",
+    rests_at_zero=True,
 )
-UNHEALTHY: Final = _now(
+UNHEALTHY: Final = now(
     "alloy_unhealthy",
     f"{total(_COMPONENTS, '')} or {_alive('')}",
     "components",
     "Components of Alloy that are not healthy.",
+    rests_at_zero=True,
 )
-LINES_DROPPED_NOW: Final = _now(
+LINES_DROPPED_NOW: Final = now(
     "alloy_lines_dropped_now",
     f"({total(increase(_STAGE), '')} or {_alive('')}) + ({total(increase(_WRITE), '')} or {_alive('')})",
     "lines",
     "Log lines that Alloy dropped in the time shown, in a stage or for want of a Loki.",
+    rests_at_zero=True,
 )
-BEHIND_NOW: Final = _now(
+BEHIND_NOW: Final = now(
     "alloy_behind_now",
     f"max({_BEHIND})",
     "behind",
     "How far the samples that were sent last are behind those that were taken last.",
+    rests_at_zero=True,
 )
 RECEIVED: Final = tuple(_received(kind, word) for kind, word in _SIGNALS.items())
 REFUSED: Final = tuple(_refused(kind, word) for kind, word in _SIGNALS.items())
 UNSENT: Final = tuple(_unsent(kind, word) for kind, word in _SIGNALS.items() if kind != "metric_points")
-QUEUE_USED: Final = _series(
+QUEUE_USED: Final = series(
     "alloy_queue_used",
     f"max by ({_ALLOY}, component_path) (otelcol_exporter_queue_size{{{MINE}}}"
     f" / clamp_min(otelcol_exporter_queue_capacity{{{MINE}}}, 1))",
     "{{instance}} {{component_path}}",
     "The share of an exporter's queue that is taken.",
 )
-STAGE_DROPPED: Final = _series(
+STAGE_DROPPED: Final = series(
     "alloy_stage_dropped",
     f"{total(rate(_STAGE), f'{_ALLOY}, component_path, reason')} or {_alive(_ALLOY)}",
     "{{instance}} {{component_path}} {{reason}}",
     "Lines that a stage dropped, a second: a limit, or a rule of yours.",
-    zero=True,
+    rests_at_zero=True,
 )
-WRITE_DROPPED: Final = _series(
+WRITE_DROPPED: Final = series(
     "alloy_write_dropped",
     total(rate(_WRITE), f"{_ALLOY}, reason"),
     "{{instance}} {{reason}}",
     "Lines that Loki did not take, a second.",
-    zero=True,
+    rests_at_zero=True,
 )
-SAMPLES_SENT: Final = _series(
+SAMPLES_SENT: Final = series(
     "alloy_samples_sent",
     total(rate("prometheus_remote_storage_samples_total"), _ALLOY),
     "{{instance}} sent",
     "Samples sent by remote write, a second.",
 )
-SAMPLES_FAILED: Final = _series(
+SAMPLES_FAILED: Final = series(
     "alloy_samples_failed",
     total(rate("prometheus_remote_storage_samples_failed_total"), _ALLOY),
     "{{instance}} given up",
     "Samples that the store refused for good, a second.",
-    zero=True,
+    rests_at_zero=True,
 )
-SAMPLES_RETRIED: Final = _series(
+SAMPLES_RETRIED: Final = series(
     "alloy_samples_retried",
     total(rate("prometheus_remote_storage_samples_retried_total"), _ALLOY),
     "{{instance}} tried again",
     "Samples that had to be sent again, a second.",
-    zero=True,
+    rests_at_zero=True,
 )
-SAMPLES_PENDING: Final = _series(
+SAMPLES_PENDING: Final = series(
     "alloy_samples_pending",
     total(f"prometheus_remote_storage_samples_pending{{{MINE}}}", _ALLOY),
     "{{instance}}",
     "Samples that wait in the queue of remote write.",
 )
-BEHIND: Final = _series(
-    "alloy_behind",
-    f"max by ({_ALLOY}) ({_BEHIND})",
-    "{{instance}}",
-    "How far remote write is behind.",
+BEHIND: Final = series(
+    "alloy_behind", f"max by ({_ALLOY}) ({_BEHIND})", "{{instance}}", "How far remote write is behind."
 )
-MEMORY: Final = _series(
+MEMORY: Final = series(
     "alloy_memory",
     f"max by ({_ALLOY}) (alloy_resources_process_resident_memory_bytes{{{MINE}}})",
     "{{instance}}",

@@ -4,11 +4,39 @@ from __future__ import annotations
 
 from typing import Final
 
+from telemetry.grafana.records import Query
+
 MINE: Final = 'job=~"${job}", instance=~"${instance}"'
 """The series of what the reader has chosen."""
 
 NEVER: Final = "1e-9"
 """A rate below which nothing happens: a share of nothing is 0 with it as the least that is divided by."""
+
+
+def now(name: str, expression: str, legend: str, about: str, *, rests_at_zero: bool = False) -> Query:
+    """A query for the values of this moment, each a row."""
+    return Query(
+        name=name,
+        language="promql",
+        expression=expression,
+        shape="table",
+        legend=legend,
+        about=about,
+        rests_at_zero=rests_at_zero,
+    )
+
+
+def series(name: str, expression: str, legend: str, about: str, *, rests_at_zero: bool = False) -> Query:
+    """A query for curves over the time shown."""
+    return Query(
+        name=name,
+        language="promql",
+        expression=expression,
+        shape="series",
+        legend=legend,
+        about=about,
+        rests_at_zero=rests_at_zero,
+    )
 
 
 def alive(by: str) -> str:
