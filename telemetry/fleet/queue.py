@@ -27,7 +27,8 @@ WAIT_WINDOW: Final = 300.0
 CLAIM_WINDOW: Final = 600.0
 """Seconds in which the last claim of a tag is looked for."""
 CLAIMS: Final = 50_000
-"""How many jobs that ended are looked at for either, the newest claims first: all of them up to 80 claims a second."""
+"""How many jobs that ended the wait is taken from, the newest claims first: all of them up to 80 claims a second."""
+_SINCE: Final = "greatest(0, extract(epoch FROM clock_timestamp() - max(started)))::float8"
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,12 +168,35 @@ def running_sql(profile: Profile) -> str:
 
 
 def claims_sql(profile: Profile) -> str:
-    """By tag: p50 and p95 of the wait, claims before they were due, seconds since the last claim.
+    """By tag: p50 and p95 of the wait, claims before they were due, seconds since the last claim; and how many rows.
 
     Jobs that ended alone would leave out those that still run, which started late as likely as early. A job that a
     reaper gave back counts its failed run as wait; where restarts are counted it is left out. Above ``CLAIMS`` what
     ended earlier is left out: sorting ten minutes of a thousand claims a second took two seconds of the platform's own.
     """
+    completed = profile.completed
+    known = completed is not None and completed.scheduled_for
+    counted = f"FILTER (WHERE started > now() - interval '{WAIT_WINDOW:.0f} seconds' AND restarts = 0)"
+    wait = "extract(epoch FROM started - due)"
+    waits = (
+        f"percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY greatest(0, {wait})) {counted}"
+        if known
+        else "NULL::float8[]"
+    )
+    skewed = f"count(*) FILTER (WHERE started < due AND started > now() - interval '{WAIT_WINDOW:.0f} seconds')"
+    return (
+        f"SELECT tag, {waits}, {skewed}, {_SINCE}, sum(count(*)) OVER ()\n"
+        f"FROM (\n    {_claims(profile, CLAIMS)}\n) claims GROUP BY tag"
+    )
+
+
+def last_claims_sql(profile: Profile) -> str:
+    """Seconds since the last claim, by tag, over all claims of ``CLAIM_WINDOW``: nothing is sorted for that."""
+    return f"SELECT tag, {_SINCE}\nFROM (\n    {_claims(profile)}\n) claims GROUP BY tag"
+
+
+def _claims(profile: Profile, limit: int | None = None) -> str:
+    """Claims of ``CLAIM_WINDOW``: of jobs that run, and of those that ended the newest ``limit``."""
     queue, parts = _queue(profile), []
     restarts = f'q."{queue.restarts}"' if queue.restarts else "0"
     window = f"now() - interval '{CLAIM_WINDOW:.0f} seconds'"
@@ -185,26 +209,13 @@ def claims_sql(profile: Profile) -> str:
     if completed is not None:
         due = f'c."{completed.scheduled_for}"' if completed.scheduled_for else "NULL"
         tag, join = _tag_of(profile, completed)
+        newest = f'\n        ORDER BY c."{completed.started_at}" DESC LIMIT {limit}' if limit is not None else ""
         parts.append(
             f'SELECT {tag}, c."{completed.started_at}", {due}, 0\n'
             f"    FROM (SELECT * FROM {Tables.quoted(completed.table)} c "
-            f'WHERE c."{completed.started_at}" > {window}\n'
-            f'        ORDER BY c."{completed.started_at}" DESC LIMIT {CLAIMS}) c {join}'
+            f'WHERE c."{completed.started_at}" > {window}{newest}) c {join}'
         )
-    known = completed is not None and completed.scheduled_for
-    counted = f"FILTER (WHERE started > now() - interval '{WAIT_WINDOW:.0f} seconds' AND restarts = 0)"
-    wait = "extract(epoch FROM started - due)"
-    waits = (
-        f"percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY greatest(0, {wait})) {counted}"
-        if known
-        else "NULL::float8[]"
-    )
-    skewed = f"count(*) FILTER (WHERE started < due AND started > now() - interval '{WAIT_WINDOW:.0f} seconds')"
-    union = "\n    UNION ALL ".join(parts)
-    return (
-        f"SELECT tag, {waits}, {skewed}, greatest(0, extract(epoch FROM clock_timestamp() - max(started)))::float8\n"
-        f"FROM (\n    {union}\n) claims GROUP BY tag"
-    )
+    return "\n    UNION ALL ".join(parts)
 
 
 def failed_sql(profile: Profile) -> str | None:
@@ -306,7 +317,13 @@ def read_detail(connection: psycopg.Connection[Any], profile: Profile) -> Detail
         for name in ("exact", "running", "failed", "at_limit", "overdue")
         if name in texts
     }
-    claims = {row[0]: row[1:] for row in connection.execute(texts["claims"].encode())}
+    rows = connection.execute(texts["claims"].encode()).fetchall()
+    claims = {tag: (waits, skewed, last) for tag, waits, skewed, last, _ in rows}
+    if rows and rows[0][-1] >= CLAIMS:
+        # That nobody claims under a tag must be seen, and not taken from where the newest claims end.
+        for tag, last in connection.execute(last_claims_sql(profile).encode()):
+            waits, skewed, _ = claims.get(tag, (None, 0, None))
+            claims[tag] = (waits, skewed, last)
     told = [name for name in ("failed", "at_limit", "overdue") if name in counts]
     tags: dict[str, Detail] = {}
     for tag in {tag for each in (*counts.values(), claims) for tag in each if tag is not None}:

@@ -140,8 +140,11 @@ def test_of_very_many_claims_the_newest_are_looked_at(fleet, monkeypatch):
     monkeypatch.setattr(queue, "CLAIMS", 3)
     for minute, wait in enumerate((1.0, 2.0, 3.0, 100.0, 200.0)):
         completed(fleet, "gpu", wait, ago=f"{30 * minute + 10} seconds")
+    completed(fleet, "rare", 1.0, ago="400 seconds")
     jobs(fleet, "cpu", 1, "-500 seconds", started="-100 seconds")
     found = detail(fleet).tags
+    assert found["rare"].last_claim == pytest.approx(400, abs=30), "or it would be called stuck"
+    assert found["rare"].waits is None
     assert found["gpu"].waits == (pytest.approx(2.0, abs=0.01), pytest.approx(2.9, abs=0.01))
     assert found["cpu"].last_claim == pytest.approx(100, abs=30), "what still runs is always looked at"
 
