@@ -18,7 +18,8 @@ INTRO = """# Benchmarks
 
 Written by `make bench`; run it to get your own. Every variant of a bench runs in the same go, in short rounds
 that take turns, and is compared within a round only; shown is the median over rounds with the lowest and the
-highest. Figures wander with the machine, ratios hold.
+highest. Figures wander with the machine, ratios hold. What reading a queue of ten million jobs costs is on
+[a page of its own](fleet.md).
 
 ![Each bench's first table as bars](chart.svg)
 """

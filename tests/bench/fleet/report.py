@@ -25,6 +25,7 @@ _SAYS: Final = {
     "exact": "exact counts",
     "running": "running",
     "claims": "claims: waits, last claim",
+    "last_claims": "last claims, where there are more than waits are taken from",
     "failed": "failed",
     "at_limit": "at their restart limit",
     "overdue": "overdue",

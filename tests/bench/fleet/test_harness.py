@@ -59,8 +59,9 @@ def test_each_read_is_accounted_for_by_its_name(stage):
     whole = stage.scrapes[-1]
     assert not whole.failed
     assert whole.alive == SMALL.workers
-    names = (*SCRAPE, *WORKERS, *DETAIL, *CATALOGUE)
-    assert set(names) <= whole.costs.keys()
+    # With more claims than waits are taken from, the last of each tag is looked for by itself.
+    names = {*SCRAPE, *WORKERS, *DETAIL, *CATALOGUE} - {"last_claims"}
+    assert names <= whole.costs.keys()
     assert {name for name in names if whole.costs[name].calls != 1} == set()
     assert not stage.scrapes[0].costs.keys() & set(DETAIL), (
         "running jobs and waits are read each minute, not each scrape"
