@@ -146,10 +146,14 @@ GROUP BY {tag} ORDER BY {tag} DESC LIMIT {TAGS + 1}"""
 
 
 def exact_sql(profile: Profile) -> str:
-    """Due, unclaimed jobs by tag, all of them."""
+    """Due, unclaimed jobs by tag, all of them, in one pass over the table.
+
+    The key is counted, which the index of pending jobs does not have: through that index each row that was written
+    since the last vacuum is a page to be looked at, and the planner, who counts those as of then, takes it gladly.
+    """
     queue = _queue(profile)
     return (
-        f'SELECT q."{queue.tag}"::text, count(*) FROM {Tables.quoted(queue.table)} q\n'
+        f'SELECT q."{queue.tag}"::text, count(q."{queue.id}") FROM {Tables.quoted(queue.table)} q\n'
         f'WHERE {claimable(queue)} AND q."{queue.scheduled_for}" <= now() GROUP BY 1'
     )
 

@@ -259,6 +259,9 @@ def test_with_the_advised_indexes_what_every_scrape_reads_touches_no_table(fleet
         touched = {(node["Node Type"], node.get("Index Name")) for node in nodes if "Relation Name" in node}
         assert touched == {("Index Only Scan", "jq_obs_pending")}
         assert buffers < 3000
+        nodes, _ = plan(connection, queue.exact_sql(WINDFORCE))
+        exact = {node["Node Type"] for node in nodes if "Relation Name" in node}
+        assert "Index Only Scan" not in exact, "cheap now, and a page for each row once claims have written to them"
         connection.execute("INSERT INTO job_queue (tag) SELECT 'tag-1' FROM generate_series(1, 50000)")
         connection.execute("VACUUM (ANALYZE) job_queue")
         assert plan(connection, queue.pending_sql(WINDFORCE.queue))[1] < 1.5 * buffers, "its cost grew with the backlog"
