@@ -17,6 +17,8 @@ BUDGETS: Final = (
     ("each minute: running, waits, exact counts, failed, at their limit, overdue, upkeep", DETAIL, 150.0, None),
 )
 """What is promised of the first stage: milliseconds and buffers, of the worst reading."""
+_DEARER: Final = ("pending", "exact", "claims")
+"""Reads whose plans are told of every stage that has any; of the first, all are."""
 _WHEN: Final = {**dict.fromkeys((*SCRAPE, *WORKERS, AROUND), "15 s"), **dict.fromkeys((*DETAIL, *CATALOGUE), "60 s")}
 _SAYS: Final = {
     "pending": "pending: oldest age and capped count of each tag",
@@ -103,7 +105,7 @@ def _simulated(simulated: Simulated) -> Iterator[str]:
         if row is not None:
             yield f"| {says} | {_WHEN[names[0]]} | {row} |"
     yield ""
-    yield from _budgets(first)
+    yield from _budgets([stage for stage in simulated.stages if stage.asked == first.asked])
     yield from _watched(simulated.stages)
     yield "## The curve\n"
     yield (
@@ -124,18 +126,19 @@ def _simulated(simulated: Simulated) -> Iterator[str]:
     yield _where(simulated.where)
 
 
-def _budgets(stage: Stage) -> Iterator[str]:
-    yield "| promised, of the worst reading | bound | measured | |\n|---|---|---|---|"
-    for says, names, ms, buffers in BUDGETS:
-        found = _found(stage.scrapes, names)
-        if not found:
-            continue
-        bounds = [("ms", ms, max(each.ms for each in found))]
-        if buffers is not None:
-            bounds.append(("buffers", buffers, max(each.buffers for each in found)))
-        for unit, bound, worst in bounds:
-            verdict = "met" if worst <= bound else "**not met**"
-            yield f"| {says} | at most {bound:,.0f} {unit} | {number(worst)} {unit} | {verdict} |"
+def _budgets(stages: Iterable[Stage]) -> Iterator[str]:
+    yield "| promised, of the worst reading | at | bound | measured | |\n|---|---|---|---|---|"
+    for stage in stages:
+        for says, names, ms, buffers in BUDGETS:
+            found = _found(stage.scrapes, names)
+            if not found:
+                continue
+            bounds = [("ms", ms, max(each.ms for each in found))]
+            if buffers is not None:
+                bounds.append(("buffers", buffers, max(each.buffers for each in found)))
+            for unit, bound, worst in bounds:
+                verdict = "met" if worst <= bound else "**not met**"
+                yield f"| {says} | {stage.name} | at most {bound:,.0f} {unit} | {number(worst)} {unit} | {verdict} |"
     yield ""
 
 
@@ -256,11 +259,14 @@ def _series(series: Series) -> Iterator[str]:
 
 def _plans(simulated: Simulated) -> Iterator[str]:
     yield "## Plans\n"
+    told: tuple[str, ...] | None = None
     for stage in simulated.stages:
         if stage.plans:
             yield f"### At the end of: {stage.name}\n"
             for name, text in stage.plans.items():
-                yield f"`{name}`\n\n```text\n{trimmed(text)}\n```\n"
+                if told is None or name in told:
+                    yield f"`{name}`\n\n```text\n{trimmed(text)}\n```\n"
+            told = _DEARER
 
 
 def trimmed(plan: str) -> str:

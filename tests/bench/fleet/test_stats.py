@@ -128,7 +128,7 @@ def test_a_job_that_is_nowhere_unbalances_the_ledger():
 
 def test_the_page_tells_budgets_ledger_and_plans():
     page = report.page(figures.Results(simulate=figures.Simulated(WHERE, [stage()])))
-    assert "| a scrape: oldest age and capped count of each tag | at most 50 ms | 12.5 ms | met |" in page
+    assert "| a scrape: oldest age and capped count of each tag | 50 claims/s | at most 50 ms | 12.5 ms | met |" in page
     assert "| at most 6,000 buffers | 700 buffers | met |" in page
     assert "| 50 claims/s | 52 | 50 | 49 | 2 | 1 | 49 | 9 | exact |" in page
     assert "```text\nSeq Scan\n```" in page
