@@ -149,7 +149,7 @@ def test_every_error_has_one_reason_of_a_closed_list(error, expected):
 
 
 def take(url: str, one: Election) -> bool:
-    session = Session(url, statement_timeout=20, deadline=60)
+    session = Session(url, statement_timeout=20, lock_timeout=20, deadline=60)  # a busy machine keeps a row for long
     try:
         with session.write() as connection:
             return one.campaign(connection)
