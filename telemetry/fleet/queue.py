@@ -295,6 +295,7 @@ def statements(profile: Profile, *, skipping: bool = True) -> dict[str, str]:
         "exact": exact_sql(profile),
         "running": running_sql(profile),
         "claims": claims_sql(profile),
+        "last_claims": last_claims_sql(profile),
         "failed": failed_sql(profile),
         "at_limit": at_limit_sql(profile),
         "overdue": overdue_sql(profile),
@@ -325,7 +326,7 @@ def read_detail(connection: psycopg.Connection[Any], profile: Profile) -> Detail
     claims = {tag: (waits, skewed, last) for tag, waits, skewed, last, _ in rows}
     if rows and rows[0][-1] >= CLAIMS:
         # That nobody claims under a tag must be seen, and not taken from where the newest claims end.
-        for tag, last in connection.execute(last_claims_sql(profile).encode()):
+        for tag, last in connection.execute(texts["last_claims"].encode()):
             waits, skewed, _ = claims.get(tag, (None, 0, None))
             claims[tag] = (waits, skewed, last)
     told = [name for name in ("failed", "at_limit", "overdue") if name in counts]

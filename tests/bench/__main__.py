@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from tests.bench import b1_request, b2_span, b3_log, b4_loki, b5_ingest, b6_setup, b7_hung, child, report
+from tests.bench.machine import machine
 from tests.bench.results import Bench, Options, Results
 from tests.bench.sink import Sink
 
@@ -101,7 +102,7 @@ def _run(key: str, options: Options) -> Bench:
         bench,
         date=datetime.now(UTC).date().isoformat(),
         seconds=time.monotonic() - start,
-        machine=_machine(options.server),
+        machine=machine(options.server),
         load=load_average,
     )
 
@@ -111,16 +112,6 @@ def _cores() -> tuple[int | None, int | None]:
         return None, None
     cores = sorted(os.sched_getaffinity(0))
     return (cores[0], cores[1]) if len(cores) > 1 else (cores[0], cores[0])
-
-
-def _machine(server: int | None) -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        model = platform.processor() or platform.machine()
-    pinned = "nothing pinned" if server is None else "pinned"
-    return f"{model}, {os.cpu_count()} cores, {pinned}"
 
 
 def _versions() -> dict[str, str]:

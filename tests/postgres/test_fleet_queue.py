@@ -298,7 +298,7 @@ def test_what_is_read_each_minute_goes_by_the_advised_indexes(fleet):
         for table in ("job_queue", "job_completed", "job_runtime"):
             connection.execute(f"VACUUM (ANALYZE) {table}")
         texts = queue.statements(WINDFORCE)
-        for name in ("running", "claims", "failed", "at_limit"):
+        for name in ("running", "claims", "last_claims", "failed", "at_limit"):
             nodes, _ = plan(connection, texts[name])
             scans = {node["Node Type"] for node in nodes if node.get("Relation Name") in {"job_queue", "job_completed"}}
             assert "Seq Scan" not in scans, name

@@ -24,10 +24,11 @@ import msgspec
 
 from telemetry.fleet.indexes import indexes
 from telemetry.fleet.profiles import WINDFORCE
-from tests.bench.__main__ import DOCS, _machine
+from tests.bench.__main__ import DOCS
 from tests.bench.fleet import claims, figures, pairs, report, series, simulate
 from tests.bench.fleet.cost import between
 from tests.bench.fleet.estate import SETTINGS, Estate, Scale, running
+from tests.bench.machine import machine
 
 PARTS: Final = ("load", "simulate", "pairs", "indexes", "series", "report")
 SMALL: Final = Scale(history=20_000, pending=5_000, running=200, workers=50)
@@ -145,7 +146,7 @@ class _Began:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
         return figures.Where(
             date=datetime.now(UTC).date().isoformat(),
-            machine=f"{_machine(None)}, {memory:.0f} GiB, Python {platform.python_version()}",
+            machine=f"{machine(None)}, {memory:.0f} GiB, Python {platform.python_version()}",
             load=self._load,
             server=f"PostgreSQL {self._estate.one('SHOW server_version')}",
             seconds=time.monotonic() - self._at,

@@ -16,7 +16,7 @@ import psycopg
 from telemetry.fleet.catalogue import dedicated_sql, uses_sql
 from telemetry.fleet.model import Windows
 from telemetry.fleet.profiles import WINDFORCE
-from telemetry.fleet.queue import UPKEEP_SQL, last_claims_sql, pending_sql, statements
+from telemetry.fleet.queue import UPKEEP_SQL, pending_sql, statements
 from telemetry.fleet.session import Session
 from telemetry.fleet.workers import groups_sql, workers_sql
 from tests.bench.fleet.estate import OBSERVER, Estate
@@ -67,7 +67,6 @@ def texts() -> dict[str, str]:
     assert apps is not None
     return {
         **statements(WINDFORCE),
-        "last_claims": last_claims_sql(WINDFORCE),
         "upkeep": UPKEEP_SQL,
         "workers": workers_sql(pings),
         "groups": groups_sql(registry),
